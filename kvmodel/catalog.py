@@ -1,0 +1,131 @@
+"""The catalog: models, GPUs, links and their sources, looked up by id or alias in the TOML files of data/.
+
+A file is read once; a row is parsed and validated when it is asked for, so a single answer pays for its rows only.
+"""
+
+import functools
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from kvmodel.rows import Basis, CatalogError, Figure, Gpu, KvLayers, Link, Model, Row
+
+__all__ = [
+    "Basis",
+    "CatalogError",
+    "Figure",
+    "Gpu",
+    "KvLayers",
+    "Link",
+    "Model",
+    "Row",
+    "gpu",
+    "gpu_ids",
+    "link",
+    "link_ids",
+    "model",
+    "model_ids",
+    "source",
+    "table",
+    "validated",
+]
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def _text(name: str) -> str:
+    return (Path(__file__).parent / "data" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+@functools.cache
+def table(name: str) -> dict[str, Any]:
+    """data/<name>.toml as it stands. The dictionary is shared: read it, do not change it."""
+    return tomllib.loads(_text(name))
+
+
+@functools.cache
+def _rows(kind: str) -> dict[str, str]:
+    """TOML text of each row by id. Parsing one row takes 0.2 ms, the three files 30 ms: a third of an answer's time."""
+    parts = re.split(r"^(?=\[)", _text(kind + "s"), flags=re.MULTILINE)[1:]  # a "[" in the first column opens a row
+    return {part[1 : part.index("]")].strip('"'): part for part in parts}
+
+
+@functools.cache
+def _names(kind: str) -> dict[str, str]:
+    """Id of every id and alias of a kind, in lower case."""
+    names = {row_id.lower(): row_id for row_id in _rows(kind)}
+    for row_id, part in _rows(kind).items():
+        line = re.search(r"^aliases = .*$", part, flags=re.MULTILINE)
+        names |= {alias.lower(): row_id for alias in re.findall(r'"([^"]+)"', line.group() if line else "")}
+    return names
+
+
+def _find(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+    names = _names(kind)
+    row_id = names.get(name.strip().lower())
+    if row_id is None:
+        raise CatalogError(f"{kind}: unknown id {name!r}; nearest: {', '.join(_nearest(name.lower(), names))}")
+    return row_id, tomllib.loads(_rows(kind)[row_id])[row_id]
+
+
+def _nearest(name: str, names: dict[str, str], count: int = 3) -> list[str]:
+    import difflib  # only needed here, after an error
+
+    containing = [row_id for known, row_id in names.items() if name and name in known]
+    similar = [names[known] for known in difflib.get_close_matches(name, names, n=3 * count, cutoff=0.0)]
+    return list(dict.fromkeys(containing + similar))[:count]
+
+
+def validated(kind: str, row_class: type[AnyRow], row_id: str, fields: dict[str, Any]) -> AnyRow:
+    """A row from its fields. Raises CatalogError, one sentence that names the row and the key."""
+    try:
+        return row_class.model_validate({"id": row_id, **fields})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        reason = "is missing" if first["type"] == "missing" else f"is refused: {first['msg']}"
+        raise CatalogError(f"{kind} {row_id}: {key or 'row'} {reason}") from None
+
+
+@functools.cache
+def model(name: str) -> Model:
+    """The model with this id or alias, in any case. Raises CatalogError."""
+    return validated("model", Model, *_find("model", name))
+
+
+@functools.cache
+def gpu(name: str) -> Gpu:
+    """The GPU with this id or alias, in any case. Raises CatalogError."""
+    return validated("gpu", Gpu, *_find("gpu", name))
+
+
+@functools.cache
+def link(name: str) -> Link:
+    """The link with this id or alias, in any case. Raises CatalogError."""
+    return validated("link", Link, *_find("link", name))
+
+
+def model_ids() -> tuple[str, ...]:
+    """Permanent ids, in the order of the file."""
+    return tuple(_rows("model"))
+
+
+def gpu_ids() -> tuple[str, ...]:
+    """Permanent ids, in the order of the file."""
+    return tuple(_rows("gpu"))
+
+
+def link_ids() -> tuple[str, ...]:
+    """Permanent ids, in the order of the file."""
+    return tuple(_rows("link"))
+
+
+def source(source_id: str) -> dict[str, str]:
+    """Title, place, address, day read and, for data carried here, licence. Raises CatalogError."""
+    sources = table("sources")
+    if source_id not in sources:
+        raise CatalogError(f"source: unknown id {source_id!r}")
+    return {key: str(value) for key, value in sources[source_id].items()}

@@ -1,0 +1,121 @@
+"""Series for the charts: the same prices as everywhere, over a range of one or two inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvmodel import break_even, recovery
+from kvmodel.compare import Comparison
+from kvmodel.recovery import STRATEGIES, at
+from kvmodel.step_time import Floats
+
+LENGTH_POINTS = 161
+MAP_POINTS = 81
+SHORTEST_TOKENS, LONGEST_TOKENS = 128, 131072
+BLOCK_SIZES = 2.0 ** np.arange(0, 11)
+SLOWEST_COPY_BYTES_PER_S, FASTEST_COPY_BYTES_PER_S = 0.5e9, 500e9
+SHOWN_PREEMPTIONS = 10
+
+
+@dataclass(frozen=True)
+class CostCurves:
+    """Victim delay of each strategy over `x` with its band, and the chosen point."""
+
+    x: Floats
+    likely_s: dict[str, Floats]
+    low_s: dict[str, Floats]
+    high_s: dict[str, Floats]
+    chosen_x: float
+    crossing_x: float | None
+
+
+def cost_by_length(result: Comparison) -> CostCurves:
+    """Cost of one preemption against context length, up to what the pool holds."""
+    inputs = result.inputs
+    chosen = float(np.asarray(inputs.tokens))
+    longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
+    tokens = np.unique(np.rint(np.geomspace(min(SHORTEST_TOKENS, chosen), longest, LENGTH_POINTS)))
+    prices = recovery.price(at(inputs, tokens=tokens, preemptions=1))
+    return _curves(tokens, prices, chosen, result.even.context_tokens)
+
+
+@dataclass(frozen=True)
+class BlockCurves:
+    """Out-and-in cost over block sizes for every layout, bytes a copy, and recompute to compare with. [s], [bytes]"""
+
+    block_tokens: Floats
+    swap_s: dict[str, Floats]
+    bytes_per_copy: dict[str, Floats]
+    recompute_s: float
+    chosen_block_tokens: float
+    chosen_layout: str
+
+
+def cost_by_block(result: Comparison, layouts: tuple[str, ...]) -> BlockCurves:
+    """Swap of one preemption against block size, a curve a layout."""
+    one = at(result.inputs, block_tokens=BLOCK_SIZES, preemptions=1)
+    swap_s, per_copy = {}, {}
+    for layout in layouts:
+        laid_out = at(one, layout=layout)
+        swap_s[layout] = recovery.swap(laid_out).victim_delay_s
+        size, copies = recovery.moved_bytes(laid_out, one.tokens), recovery.copy_count(laid_out, one.tokens)
+        per_copy[layout] = size / copies
+    recompute_s = recovery.recompute(at(result.inputs, preemptions=1)).victim_delay_s
+    return BlockCurves(
+        BLOCK_SIZES, swap_s, per_copy, float(recompute_s), result.case.block_tokens, result.case.layout
+    )
+
+
+@dataclass(frozen=True)
+class WinnerMap:
+    """Recompute over swap for every length (columns) and effective copy rate (rows), and the break-even rate."""
+
+    tokens: Floats
+    copy_bytes_per_s: Floats
+    recompute_over_swap: Floats
+    break_even_bytes_per_s: Floats
+    chosen_tokens: float
+    chosen_bytes_per_s: float
+
+
+def winner_map(result: Comparison) -> WinnerMap:
+    """Who wins where, with copies at an effective rate (their overheads in it)."""
+    inputs = result.inputs
+    chosen = float(np.asarray(inputs.tokens))
+    longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
+    tokens = np.unique(np.rint(np.geomspace(min(SHORTEST_TOKENS, chosen), longest, MAP_POINTS)))
+    rates = np.geomspace(SLOWEST_COPY_BYTES_PER_S, FASTEST_COPY_BYTES_PER_S, MAP_POINTS)
+    equal = break_even.copy_rate_of_equal_cost(at(inputs, tokens=tokens))
+    return WinnerMap(
+        tokens=tokens,
+        copy_bytes_per_s=rates,
+        recompute_over_swap=rates[:, None] / equal[None, :],
+        break_even_bytes_per_s=equal,
+        chosen_tokens=chosen,
+        chosen_bytes_per_s=float(break_even.effective_copy_bytes_per_s(inputs)),
+    )
+
+
+def cost_by_preemptions(result: Comparison) -> CostCurves:
+    """Cumulative cost after each preemption, the context growing in between. Waiting is paid once."""
+    number = np.arange(1, max(SHOWN_PREEMPTIONS, result.case.preemptions) + 1, dtype=float)
+    prices = recovery.price(at(result.inputs, preemptions=number))
+    return _curves(number, prices, float(result.case.preemptions), result.even.preemptions)
+
+
+def _curves(
+    x: Floats, prices: dict[str, recovery.Price], chosen: float, crossing: float | None
+) -> CostCurves:
+    def spread(values: Floats) -> Floats:
+        return np.broadcast_to(values, x.shape)
+
+    return CostCurves(
+        x=x,
+        likely_s={name: spread(prices[name].victim_delay_s) for name in STRATEGIES},
+        low_s={name: spread(prices[name].low_s) for name in STRATEGIES},
+        high_s={name: spread(prices[name].high_s) for name in STRATEGIES},
+        chosen_x=chosen,
+        crossing_x=crossing,
+    )

@@ -1,0 +1,160 @@
+"""KV cache bytes as a function of length: growth per token, plus what stops growing.
+
+A model's layers come as groups; a group is anything with the attributes of
+:class:`kvmodel.catalog.KvLayers`: `kind`, `layers`, `kv_heads`, `key_dim`, `value_dim`,
+`bound_tokens` (infinite for full attention) and `fixed_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LAYOUTS = ("per-layer-kv", "per-layer", "contiguous")
+
+
+class LayerGroup(Protocol):
+    """Layers that hold KV in the same way; `fixed_bytes` is per layer and request."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def key_dim(self) -> int: ...
+    @property
+    def value_dim(self) -> int: ...
+    @property
+    def bound_tokens(self) -> float: ...
+    @property
+    def fixed_bytes(self) -> float: ...
+
+
+def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: ArrayLike, tp: ArrayLike = 1) -> NDArray[np.float64]:
+    r"""Bytes that one token adds in one layer on one GPU while the layer still grows.
+
+    .. math:: \max(1, H_{kv} / tp) \, (D_k + D_v) \, b
+
+    KV heads are split over `tp` GPUs and repeated below one a GPU; an MLA layer holds one vector
+    of `key_dim` values, without the factor two, on every GPU.
+
+    Source: vLLM 0.33, `AttentionSpec`, `MLAAttentionSpec`, `get_num_kv_heads`.
+    """
+    heads = np.maximum(1.0, np.divide(group.kv_heads, tp))
+    return np.asarray(heads * (group.key_dim + group.value_dim) * np.asarray(bytes_per_value, dtype=float))
+
+
+def kv_bytes(
+    layers: Iterable[LayerGroup], tokens: ArrayLike, *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
+) -> NDArray[np.float64]:
+    r"""Bytes of KV that one request of `tokens` tokens needs on each GPU; `tp = 1` gives the whole.
+
+    .. math:: M(n) = \sum_\text{groups} \text{layers} \, (\min(n, w) \, H_{kv} (D_k + D_v) \, b + \text{fixed})
+
+    Parameters
+    ----------
+    tokens : context length n. [tokens]
+    bytes_per_value : 2 for bf16 and fp16, 1 for fp8; never follows the weights. [bytes]
+        `tokens`, `bytes_per_value` and `tp` broadcast together; the result has their shape. [bytes]
+
+    Source: DESIGN of the vLLM KV manager, one term a layer kind; Kwon et al. 2023, section 3.
+    """
+    return kv_bytes_in_blocks(layers, tokens, block_tokens=None, bytes_per_value=bytes_per_value, tp=tp)
+
+
+def kv_bytes_in_blocks(
+    layers: Iterable[LayerGroup],
+    tokens: ArrayLike,
+    *,
+    block_tokens: ArrayLike | None,
+    bytes_per_value: ArrayLike,
+    tp: ArrayLike = 1,
+) -> NDArray[np.float64]:
+    """As :func:`kv_bytes`, with every layer's tokens rounded up to whole blocks: what is held and what moves."""
+    length = np.asarray(tokens, dtype=float)
+    total: NDArray[np.float64] = np.zeros(())
+    for group in layers:
+        held = np.minimum(length, group.bound_tokens)
+        if block_tokens is not None:
+            held = np.ceil(held / block_tokens) * block_tokens
+        per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
+        total = total + group.layers * (held * per_token + group.fixed_bytes)
+    return total
+
+
+def growth_bytes_per_token(
+    layers: Iterable[LayerGroup], *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
+) -> NDArray[np.float64]:
+    """Bytes that a token adds once every window is full: the slope of :func:`kv_bytes` at great length."""
+    growth: NDArray[np.float64] = np.zeros(())
+    for group in layers:
+        if np.isinf(group.bound_tokens):
+            growth = growth + group.layers * layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
+    return growth
+
+
+def fixed_bytes(
+    layers: Iterable[LayerGroup], *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
+) -> NDArray[np.float64]:
+    """Bytes that stop growing with length: full windows and chunks, and state of linear attention."""
+    fixed: NDArray[np.float64] = np.zeros(())
+    for group in layers:
+        bound = 0.0 if np.isinf(group.bound_tokens) else group.bound_tokens
+        per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
+        fixed = fixed + group.layers * (bound * per_token + group.fixed_bytes)
+    return fixed
+
+
+def kv_bytes_hybrid_off(
+    layers: Iterable[LayerGroup], tokens: ArrayLike, *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
+) -> NDArray[np.float64]:
+    """As :func:`kv_bytes` for an engine without a hybrid KV manager: window layers keep every token."""
+    length = np.asarray(tokens, dtype=float)
+    total: NDArray[np.float64] = np.zeros(())
+    for group in layers:
+        per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
+        total = total + group.layers * (length * per_token + group.fixed_bytes)
+    return total
+
+
+def blocks(tokens: ArrayLike, block_tokens: ArrayLike) -> NDArray[np.float64]:
+    """Blocks that hold `tokens`: the last one may be part-filled. [blocks]"""
+    return np.ceil(np.divide(tokens, block_tokens))
+
+
+def copies(
+    layers: Iterable[LayerGroup],
+    tokens: ArrayLike,
+    *,
+    block_tokens: ArrayLike,
+    layout: str,
+    runs_per_block: ArrayLike = 1,
+) -> NDArray[np.float64]:
+    """Separate copies that move a request's KV one way.
+
+    A block of a layer group is `2 x layers` pieces in the layout `per-layer-kv` (K and V apart, a layer
+    each: vLLM V0), `layers` pieces in `per-layer` (K with V) and one in `contiguous` (all layers of the
+    group together). A vector without a V part (MLA) is one piece a layer in either. `runs_per_block` counts
+    the pieces again where a block is itself scattered.
+
+    Raises
+    ------
+    ValueError : an unknown layout.
+
+    Source: vLLM 0.6.6 `swap_blocks`, vLLM 0.33 `swap_blocks_batch`.
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout: unknown {layout!r}; allowed: {', '.join(LAYOUTS)}")
+    total: NDArray[np.float64] = np.zeros(())
+    for group in layers:
+        pieces = {"per-layer-kv": group.layers * (2 if group.value_dim else 1), "per-layer": group.layers}.get(layout, 1)
+        in_blocks = blocks(np.minimum(np.asarray(tokens, dtype=float), group.bound_tokens), block_tokens)
+        if group.kind == "state":
+            in_blocks = np.minimum(1.0, tokens)
+        total = total + pieces * in_blocks
+    return total * runs_per_block

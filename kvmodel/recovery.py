@@ -1,0 +1,348 @@
+"""What a preempted request costs: wait, recompute, swap, offload or both, priced for the same inputs.
+
+Three prices, never added up: the victim's delay, GPU time taken from others, and the host link. The wait for free
+blocks is paid by every strategy and stands apart. All of it broadcasts over arrays in :class:`kvmodel.resolve.Inputs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kvmodel import kv_cache, step_time, transfer
+from kvmodel.resolve import Inputs
+from kvmodel.step_time import Floats
+
+STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
+TINY_S = 1e-12
+SPLIT_STEPS = 3  # of regula falsi for the best split of "both": more do not shorten its delay
+
+
+@dataclass(frozen=True)
+class Price:
+    """One strategy, all preemptions together. Times in s, sizes in bytes; `low_s`..`high_s` bound the victim's delay."""
+
+    victim_delay_s: Floats
+    out_s: Floats
+    in_s: Floats
+    gpu_s: Floats
+    link_bytes: Floats
+    link_s: Floats
+    host_bytes: Floats
+    recomputed_tokens: Floats
+    band: Floats
+
+    @property
+    def low_s(self) -> Floats:
+        return self.victim_delay_s * (1 - self.band)
+
+    @property
+    def high_s(self) -> Floats:
+        return self.victim_delay_s * (1 + self.band)
+
+
+def price(inputs: Inputs) -> dict[str, Price]:
+    """Every strategy for these inputs, whether or not the policy has it.
+
+    Where the running batch itself exceeds the pool, what rests on it (GPU time of recompute, the queue) is NaN.
+
+    Source: the prices of the design, one function a strategy below.
+    """
+    return {
+        "wait": wait(inputs),
+        "recompute": recompute(inputs),
+        "swap": swap(inputs),
+        "offload": offload(inputs),
+        "both": both(inputs),
+    }
+
+
+def moved_bytes(inputs: Inputs, tokens: ArrayLike) -> Floats:
+    """Bytes of whole blocks that one GPU copies for `tokens`."""
+    return kv_cache.kv_bytes_in_blocks(
+        inputs.kv_layers,
+        tokens,
+        block_tokens=inputs.block_tokens,
+        bytes_per_value=inputs.bytes_per_value,
+        tp=inputs.tp,
+    )
+
+
+def copy_count(inputs: Inputs, tokens: ArrayLike) -> Floats:
+    """Copies that each GPU makes one way for `tokens`."""
+    return kv_cache.copies(
+        inputs.kv_layers,
+        tokens,
+        block_tokens=inputs.block_tokens,
+        layout=inputs.layout,
+        runs_per_block=inputs.runs_per_block,
+    )
+
+
+def out_s(inputs: Inputs, tokens: ArrayLike) -> Floats:
+    """Seconds to copy the KV of `tokens` to the host (D2H)."""
+    rate = transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
+    return transfer.copy_s(
+        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_d2h_s, link_bytes_per_s=rate
+    )
+
+
+def in_s(inputs: Inputs, tokens: ArrayLike) -> Floats:
+    """Seconds to bring the KV of `tokens` back (H2D), the engine's overhead of one load included."""
+    rate = transfer.shared_rate_bytes_per_s(inputs.h2d_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
+    copying_s = transfer.copy_s(
+        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_h2d_s, link_bytes_per_s=rate
+    )
+    return np.where(np.asarray(tokens) > 0, copying_s + inputs.load_overhead_s, 0.0)
+
+
+def prefill_alone_s(inputs: Inputs, new_tokens: ArrayLike, past_tokens: ArrayLike) -> Floats:
+    """Seconds to prefill with the GPU to itself, as the engine of the chosen timing takes."""
+    if not np.any(new_tokens):
+        return np.zeros(())
+    kernels_s = step_time.prefill_s(
+        new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
+    )
+    return np.where(np.asarray(new_tokens) > 0, inputs.engine_factor * kernels_s + inputs.request_overhead_s, 0.0)
+
+
+def prefill_marginal_s(inputs: Inputs, new_tokens: ArrayLike, past_tokens: ArrayLike) -> Floats:
+    """Seconds that a prefill adds to the running batch's steps; NaN where that batch exceeds the pool."""
+    if not np.any(new_tokens):
+        return np.zeros(())
+    kernels_s = step_time.marginal_prefill_s(
+        new_tokens,
+        past_tokens,
+        inputs.shape,
+        inputs.gpu,
+        decode_sequences=inputs.decode_batch,
+        decode_kv_bytes_per_gpu=batch_kv_bytes(inputs),
+        max_num_batched_tokens=inputs.max_num_batched_tokens,
+        tp=inputs.tp,
+    )
+    return np.where(batch_fits(inputs), inputs.engine_factor * kernels_s, np.nan)
+
+
+def batch_kv_bytes(inputs: Inputs) -> Floats:
+    """KV of the running decodes on each GPU. [bytes]"""
+    return np.asarray(inputs.decode_batch * moved_bytes(inputs, inputs.decode_context))
+
+
+def batch_fits(inputs: Inputs) -> np.ndarray:
+    """Whether the running batch's own KV fits in the pool."""
+    return batch_kv_bytes(inputs) <= inputs.pool_bytes_per_gpu
+
+
+def decode_step_s(inputs: Inputs) -> Floats:
+    """Seconds of one step of the running batch, the host's part included."""
+    kernels_s = step_time.decode_s(inputs.decode_batch, batch_kv_bytes(inputs), inputs.shape, inputs.gpu, tp=inputs.tp)
+    host_s = inputs.decode_host_s + np.asarray(inputs.decode_batch) * inputs.decode_host_s_per_sequence
+    return inputs.engine_factor * kernels_s + host_s
+
+
+def wait_for_blocks_s(inputs: Inputs) -> Floats:
+    r"""Seconds until the running batch has released the blocks that the victim needs; every strategy pays it.
+
+    .. math:: t = \frac{S\, R}{D\, c}\, t_\text{step}
+
+    D requests of context c finish every R steps and release `D (c + R)` tokens while the others take `D R`.
+    NaN without a running batch that fits. An estimate: the scheduler simulation gives the real one.
+    """
+    return _released_after_s(inputs, inputs.tokens, inputs.decode_context)
+
+
+def queue_s(inputs: Inputs) -> Floats:
+    r"""Seconds in the queue where prompt and output are reserved before a request starts.
+
+    .. math:: t = \frac{(S + R)\, R}{D\, (c + R)}\, t_\text{step}
+
+    Nobody grows into free blocks then, so each finished request releases its whole reservation. An estimate.
+    """
+    reserved = np.asarray(inputs.tokens) + inputs.remaining_output
+    return _released_after_s(inputs, reserved, np.asarray(inputs.decode_context) + inputs.remaining_output)
+
+
+def _released_after_s(inputs: Inputs, tokens: ArrayLike, released_per_request: ArrayLike) -> Floats:
+    released = np.asarray(inputs.decode_batch, float) * released_per_request
+    running = (released > 0) & batch_fits(inputs)
+    steps = np.asarray(tokens) * np.asarray(inputs.remaining_output) / np.where(running, released, np.nan)
+    return steps * decode_step_s(inputs)
+
+
+def wait(inputs: Inputs) -> Price:
+    """Never preempt: the price is the queue before the first token (:func:`queue_s`), paid once."""
+    nothing = np.zeros(())
+    return Price(
+        victim_delay_s=queue_s(inputs),
+        out_s=nothing,
+        in_s=nothing,
+        gpu_s=nothing,
+        link_bytes=nothing,
+        link_s=nothing,
+        host_bytes=nothing,
+        recomputed_tokens=nothing,
+        band=np.asarray(inputs.prefill_band),
+    )
+
+
+def recompute(inputs: Inputs) -> Price:
+    """Drop the KV and prefill again what the GPU's prefix cache has not kept (`survival`), at every preemption."""
+    delay = gpu = tokens = np.zeros(())
+    for preempted, context in _preemptions(inputs):
+        past = inputs.survival * context
+        new = context - past
+        delay = delay + preempted * prefill_alone_s(inputs, new, past)
+        gpu = gpu + preempted * prefill_marginal_s(inputs, new, past)
+        tokens = tokens + preempted * new
+    nothing = np.zeros(())
+    return Price(delay, nothing, nothing, gpu, nothing, nothing, nothing, tokens, np.asarray(inputs.prefill_band))
+
+
+def swap(inputs: Inputs) -> Price:
+    """Copy the KV out and in again, at every preemption: the host copy is freed when it is read back.
+
+    On an engine that copies on the compute stream (vLLM V0) the whole batch waits for both.
+    """
+    out = back = size = np.zeros(())
+    for preempted, context in _preemptions(inputs):
+        out = out + preempted * out_s(inputs, context)
+        back = back + preempted * in_s(inputs, context)
+        size = size + preempted * 2 * moved_bytes(inputs, context)
+    delay = out + back
+    return Price(
+        victim_delay_s=delay,
+        out_s=out,
+        in_s=back,
+        gpu_s=delay if inputs.swap_on_compute_stream else np.zeros(()),
+        link_bytes=size * inputs.tp,
+        link_s=delay,
+        host_bytes=moved_bytes(inputs, last_context(inputs)) * inputs.tp,
+        recomputed_tokens=np.zeros(()),
+        band=np.asarray(inputs.copy_band),
+    )
+
+
+def offload(inputs: Inputs) -> Price:
+    """Keep a host copy as KV is produced, each token written once; load it at every resume.
+
+    What survives in the GPU's prefix cache is not loaded. With `offload_prompt_only` the generated part is
+    recomputed after the load. Writing is off the critical path: in `out_s` and on the link, not in the delay.
+    """
+    delay = gpu = back = read = tokens = np.zeros(())
+    for preempted, context in _preemptions(inputs):
+        kept = inputs.survival * context
+        stored = stored_tokens(inputs, context)
+        load = np.maximum(stored - kept, 0.0)
+        past = np.maximum(stored, kept)
+        new = context - past
+        loading = in_s(inputs, load)
+        delay = delay + preempted * (loading + prefill_alone_s(inputs, new, past))
+        gpu = gpu + preempted * prefill_marginal_s(inputs, new, past)
+        back = back + preempted * loading
+        read = read + preempted * moved_bytes(inputs, load)
+        tokens = tokens + preempted * new
+    stored_last = stored_tokens(inputs, last_context(inputs))
+    written = moved_bytes(inputs, stored_last)
+    writing = out_s(inputs, stored_last)
+    return Price(
+        victim_delay_s=delay,
+        out_s=writing,
+        in_s=back,
+        gpu_s=gpu,
+        link_bytes=(read + written) * inputs.tp,
+        link_s=back + writing,
+        host_bytes=written * inputs.tp,
+        recomputed_tokens=tokens,
+        band=np.maximum(inputs.copy_band, np.where(tokens > 0, inputs.prefill_band, 0.0)),
+    )
+
+
+def both(inputs: Inputs) -> Price:
+    r"""Recompute the first x tokens while the rest is loaded from a whole host copy; x is chosen.
+
+    .. math:: t = \min_x \max(t_\text{prefill}(x), t_\text{in}(S - x))
+    """
+    delay = gpu = back = read = tokens = np.zeros(())
+    for preempted, context in _preemptions(inputs):
+        past = inputs.survival * context
+        split, slower_s = _best_split(inputs, past, context)
+        load = context - past - split
+        loading = in_s(inputs, load)
+        delay = delay + preempted * slower_s
+        gpu = gpu + preempted * prefill_marginal_s(inputs, split, past)
+        back = back + preempted * loading
+        read = read + preempted * moved_bytes(inputs, load)
+        tokens = tokens + preempted * split
+    last = last_context(inputs)
+    written = moved_bytes(inputs, last)
+    writing = out_s(inputs, last)
+    return Price(
+        victim_delay_s=delay,
+        out_s=writing,
+        in_s=back,
+        gpu_s=gpu,
+        link_bytes=(read + written) * inputs.tp,
+        link_s=back + writing,
+        host_bytes=written * inputs.tp,
+        recomputed_tokens=tokens,
+        band=np.maximum(inputs.copy_band, inputs.prefill_band),
+    )
+
+
+def _best_split(inputs: Inputs, past: Floats, context: Floats) -> tuple[Floats, Floats]:
+    """Tokens to recompute, in whole blocks, and the delay then: where prefill and load meet, or none, or all.
+
+    Regula falsi (Anderson and Bjoerck) on the difference of the two, which grows with the split.
+    """
+    missing = np.asarray(context - past)
+    load_all_s, recompute_all_s = in_s(inputs, missing), prefill_alone_s(inputs, missing, past)
+    low, high = np.minimum(1.0, missing), missing
+    low_s, high_s = prefill_alone_s(inputs, low, past) - load_all_s, recompute_all_s
+    for _ in range(SPLIT_STEPS):
+        guess = np.clip(low - low_s * (high - low) / np.maximum(high_s - low_s, TINY_S), low, high)
+        guess_s = prefill_alone_s(inputs, guess, past) - in_s(inputs, missing - guess)
+        beyond = guess_s > 0
+        replaced_s = np.where(beyond, high_s, low_s)
+        kept = 1 - guess_s / np.where(replaced_s == 0, TINY_S, replaced_s)
+        kept = np.where(kept > 0, kept, 0.5)
+        low, low_s = np.where(beyond, low, guess), np.where(beyond, low_s * kept, guess_s)
+        high, high_s = np.where(beyond, guess, high), np.where(beyond, guess_s, high_s * kept)
+    best = np.where(recompute_all_s < load_all_s, missing, 0.0)
+    best_s = np.minimum(recompute_all_s, load_all_s)
+    for split in (_whole_blocks(low, inputs), _whole_blocks(high, inputs)):
+        slower_s = np.maximum(prefill_alone_s(inputs, split, past), in_s(inputs, missing - split))
+        best, best_s = np.where(slower_s < best_s, split, best), np.minimum(slower_s, best_s)
+    return best, best_s
+
+
+def _whole_blocks(tokens: Floats, inputs: Inputs) -> Floats:
+    return np.floor(tokens / inputs.block_tokens) * inputs.block_tokens
+
+
+def stored_tokens(inputs: Inputs, context: Floats) -> Floats:
+    """Tokens that have a host copy: all, or those of the prompt."""
+    if not inputs.offload_prompt_only:
+        return context
+    return np.maximum(np.asarray(inputs.tokens, float) - inputs.generated_tokens, 0.0)
+
+
+def _preemptions(inputs: Inputs) -> list[tuple[Floats, Floats]]:
+    """For each preemption: whether it happens (arrays differ in number) and the context then."""
+    first = np.asarray(inputs.tokens, float)
+    number = np.asarray(inputs.preemptions)
+    return [
+        (np.asarray(index < number, dtype=float), first + index * np.asarray(inputs.tokens_between))
+        for index in range(int(np.max(number)))
+    ]
+
+
+def last_context(inputs: Inputs) -> Floats:
+    """Context at the last preemption. [tokens]"""
+    return np.asarray(inputs.tokens + (np.asarray(inputs.preemptions, float) - 1) * inputs.tokens_between)
+
+
+def at(inputs: Inputs, **changed: object) -> Inputs:
+    """The same inputs with some replaced: `at(inputs, tokens=np.geomspace(128, 131072, 160))`."""
+    return replace(inputs, **changed)  # type: ignore[arg-type]

@@ -1,0 +1,172 @@
+"""From a Case to plain numbers: the one place where catalog rows and assumptions are unpacked.
+
+Everything to the right of this module computes on an :class:`Inputs`, whose numbers may be arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kvmodel import assumptions, capacity, catalog, kv_cache, weights
+from kvmodel.case import BYTES_PER_VALUE, Case, DoesNotFit
+from kvmodel.catalog import Gpu, KvLayers, Model
+from kvmodel.step_time import AttentionGroup, GpuRates, ModelShape
+from kvmodel.units import GB, MS, US, format_bytes
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the prices depend on, in base units. Numbers may be arrays that broadcast together."""
+
+    shape: ModelShape
+    gpu: GpuRates
+    kv_layers: tuple[KvLayers, ...]
+    layout: str
+    tp: ArrayLike
+    bytes_per_value: ArrayLike
+    tokens: ArrayLike
+    generated_tokens: ArrayLike
+    block_tokens: ArrayLike
+    runs_per_block: ArrayLike
+    h2d_bytes_per_s: ArrayLike
+    d2h_bytes_per_s: ArrayLike
+    per_copy_h2d_s: ArrayLike
+    per_copy_d2h_s: ArrayLike
+    host_memory_bytes_per_s: ArrayLike
+    preemptions: ArrayLike
+    tokens_between: ArrayLike
+    survival: ArrayLike
+    decode_batch: ArrayLike
+    decode_context: ArrayLike
+    remaining_output: ArrayLike
+    max_num_batched_tokens: ArrayLike
+    pool_bytes_per_gpu: ArrayLike
+    engine_factor: ArrayLike
+    request_overhead_s: ArrayLike
+    load_overhead_s: ArrayLike
+    decode_host_s: ArrayLike
+    decode_host_s_per_sequence: ArrayLike
+    prefill_band: ArrayLike
+    copy_band: ArrayLike
+    swap_on_compute_stream: bool
+    offload_prompt_only: bool
+    available: tuple[str, ...]
+    objective: str
+
+
+def inputs(case: Case) -> Inputs:
+    """The numbers of a Case. Raises DoesNotFit where the weights or the request's KV exceed the GPU's memory."""
+    model, gpu, link = catalog.model(case.model), catalog.gpu(case.gpu), catalog.link(case.link_id)
+    budget = capacity.memory_budget(model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens)
+    pool_bytes = capacity.require_pool(budget, model, gpu, case.tp)
+    policy = catalog.table("engines")[case.policy]
+    timing = f"timing.{case.timing}"
+    h2d, d2h = link.h2d_bytes_per_s, link.d2h_bytes_per_s
+    if case.rate == "link":
+        h2d = d2h = link.link_bytes_per_s
+    if case.copy_gb_per_s is not None:
+        h2d = d2h = case.copy_gb_per_s * GB
+    own_per_copy = case.per_copy_us is not None
+    resolved = Inputs(
+        shape=model_shape(model),
+        gpu=gpu_rates(gpu, case.timing),
+        kv_layers=model.kv_layers,
+        layout=case.layout,
+        tp=case.tp,
+        bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
+        tokens=case.tokens,
+        generated_tokens=case.generated_tokens,
+        block_tokens=case.block_tokens,
+        runs_per_block=case.runs_per_block,
+        h2d_bytes_per_s=h2d,
+        d2h_bytes_per_s=d2h,
+        per_copy_h2d_s=case.per_copy_us * US if own_per_copy else link.per_copy_h2d_s,
+        per_copy_d2h_s=case.per_copy_us * US if own_per_copy else link.per_copy_d2h_s,
+        host_memory_bytes_per_s=assumptions.value("memory", "host_memory_gb_per_s") * GB,
+        preemptions=case.preemptions,
+        tokens_between=case.tokens_between,
+        survival=case.survival,
+        decode_batch=case.decode_batch,
+        decode_context=case.decode_context,
+        remaining_output=case.remaining_output,
+        max_num_batched_tokens=case.max_num_batched_tokens,
+        pool_bytes_per_gpu=pool_bytes,
+        engine_factor=assumptions.value(timing, "engine_factor"),
+        request_overhead_s=assumptions.value(timing, "request_overhead_ms") * MS,
+        load_overhead_s=assumptions.value(timing, "load_overhead_ms") * MS,
+        decode_host_s=assumptions.value(f"{timing}.decode_host_ms", gpu.id) * MS,
+        decode_host_s_per_sequence=assumptions.value(timing, "decode_host_ms_per_sequence") * MS,
+        prefill_band=assumptions.value("band", "prefill"),
+        copy_band=assumptions.value("band", "copy_pcie5" if link.id == "pcie5-x16" else "copy"),
+        swap_on_compute_stream=policy["swap_on_compute_stream"],
+        offload_prompt_only=policy["offload_prompt_only"],
+        available=tuple(policy["available"]),
+        objective=case.objective,
+    )
+    require_request_fits(case, resolved)
+    return resolved
+
+
+def require_request_fits(case: Case, resolved: Inputs) -> None:
+    """Raises DoesNotFit where the request's KV at its last preemption exceeds the pool of a GPU."""
+    last = case.tokens + (case.preemptions - 1) * case.tokens_between
+    needed = kv_cache.kv_bytes_in_blocks(
+        resolved.kv_layers,
+        last,
+        block_tokens=resolved.block_tokens,
+        bytes_per_value=resolved.bytes_per_value,
+        tp=resolved.tp,
+    )
+    if needed > resolved.pool_bytes_per_gpu:
+        raise DoesNotFit(
+            f"tokens: {last:,} tokens of {case.model} need {format_bytes(float(needed))} of KV on each GPU, "
+            f"{case.gpu} at tp {case.tp} has {format_bytes(float(np.max(resolved.pool_bytes_per_gpu)))} left for it; "
+            f"allowed: fewer tokens, more GPUs (tp), fp8 KV or a larger GPU"
+        )
+
+
+def model_shape(model: Model) -> ModelShape:
+    """The numbers of a catalog row that a step's time depends on."""
+    attention = tuple(
+        AttentionGroup(group.layers, group.bound_tokens, chunked=group.kind == "chunked")
+        for group in model.kv_layers
+        if group.kind not in ("state", "cross")
+    )
+    expert_rate = model.expert_weight_bytes_per_parameter or model.weight_bytes_per_parameter
+    return ModelShape(
+        layers=model.num_hidden_layers,
+        hidden_size=model.hidden_size,
+        intermediate_size=capacity.active_intermediate_size(model),
+        attention_width=model.num_attention_heads * (model.qk_head_dim + model.value_head_dim) / 2,
+        vocab_size=model.need("vocab_size"),
+        layer_parameters=weights.layer_matrix_parameters(model),
+        weight_bytes_per_parameter=model.weight_bytes_per_parameter,
+        expert_parameters=weights.expert_parameters(model),
+        experts=model.num_experts,
+        experts_per_token=model.num_experts_per_tok,
+        expert_weight_bytes_per_parameter=expert_rate,
+        attention=attention,
+    )
+
+
+def gpu_rates(gpu: Gpu, timing: str) -> GpuRates:
+    """What a GPU reaches under a timing: its datasheet, and the assumptions for it or their defaults."""
+    gemm = "gemm_efficiency_2023" if timing == "2023" else "gemm_efficiency"
+    nvlink_share = assumptions.value("kernels", "all_reduce_nvlink_efficiency")
+    pcie_bytes_per_s = assumptions.value("kernels", "all_reduce_pcie_gb_per_s") * GB
+    return GpuRates(
+        peak_flop_per_s=gpu.peak_flop_per_s,
+        hbm_bytes_per_s=gpu.hbm_bytes_per_s,
+        gemm_efficiency=assumptions.value(gemm, gpu.id),
+        weight_read_efficiency=assumptions.value("weight_read_efficiency", gpu.id),
+        attention_efficiency=assumptions.value("attention_efficiency", gpu.id),
+        kv_read_efficiency=assumptions.value("kv_read_efficiency", gpu.id),
+        kv_read_efficiency_beside_chunk=assumptions.value("kv_read_efficiency_beside_chunk", gpu.id),
+        activation_hbm_efficiency=assumptions.value("kernels", "activation_hbm_efficiency"),
+        launch_s_per_layer=assumptions.value("kernels", "launch_us_per_layer") * US,
+        all_reduce_start_s=assumptions.value("kernels", "all_reduce_start_us") * US,
+        all_reduce_bytes_per_s=nvlink_share * gpu.nvlink_bytes_per_s if gpu.nvlink_bytes_per_s else pcie_bytes_per_s,
+    )

@@ -1,0 +1,131 @@
+"""The article's recommended-strategy table, row by row: its word, the model's verdict, and where the answer turns."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kvmodel import catalog
+from kvmodel.case import Case, case_from
+from kvmodel.compare import Comparison, compare_case
+from kvmodel.units import format_rate, format_ratio, format_tokens
+from kvmodel.verdict import Contest
+
+COPY = {"recompute": "recompute", "swap": "copy", "offload": "copy", "both": "copy"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One variant under one condition: the Case, its comparison, and copy against recompute in it."""
+
+    variant: str
+    condition: str
+    comparison: Comparison
+    contest: Contest
+
+    @property
+    def pick(self) -> str:
+        """The model's word in the article's terms: `recompute`, `swap` (any copy), or `too close to call`."""
+        if self.contest.close:
+            return "too close to call"
+        return "recompute" if self.contest.winner == "recompute" else self.contest.winner
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: `outcomes` are all variants under the article's conditions, then all under today's."""
+
+    id: str
+    article_pick: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the article's word holds: `holds`, `differs`, or `holds if`, over the row's outcomes."""
+        agree = [COPY.get(outcome.pick) == COPY[self.article_pick] for outcome in self.outcomes]
+        return "holds" if all(agree) else "holds if" if any(agree) else "differs"
+
+
+def table() -> tuple[Row, ...]:
+    """All rows, computed."""
+    return tuple(row(row_id) for row_id in catalog.table("scenarios")["rows"])
+
+
+def row(row_id: str) -> Row:
+    """One row, computed under both conditions."""
+    fields = catalog.table("scenarios")["rows"][row_id]
+    outcomes = tuple(
+        _outcome(variant["name"], condition, case_of(variant, condition))
+        for condition in ("article", "today")
+        for variant in fields["variants"]
+    )
+    return Row(row_id, fields["article_pick"], outcomes)
+
+
+def case_of(variant: dict[str, Any], condition: str) -> Case:
+    """The Case of a variant under a condition of scenarios.toml."""
+    choices = catalog.table("scenarios")["conditions"][condition] | variant
+    choices.pop("name", None)
+    article_rate = choices.pop("article_copy_gb_per_s", None)
+    if article_rate is not None and condition == "article":
+        choices["copy_gb_per_s"] = article_rate
+    return case_from(choices)
+
+
+def judge(case: Case, variant: str, condition: str) -> Outcome:
+    """A reader's own Case, judged like a row."""
+    return _outcome(variant, condition, case)
+
+
+def _outcome(variant: str, condition: str, case: Case) -> Outcome:
+    comparison = compare_case(case)
+    best = comparison.verdict.best
+    pair = best if best.runner_up is not None else comparison.verdict.swap_or_recompute
+    return Outcome(variant, condition, comparison, pair)
+
+
+def condition_text(outcome: Outcome) -> str:
+    """Where the answer turns, as numbers: `below 3.5 GB/s of copy rate, or above 86 % survival: recompute`."""
+    flips = outcome.comparison.verdict.flips
+    if not flips:
+        return "nothing in range turns it"
+    nearest = flips[0]
+    amount = {
+        "copy_bytes_per_s": lambda: f"copy rate {format_rate(nearest.at)} (now {format_rate(nearest.now)})",
+        "bytes_per_copy": lambda: f"{nearest.at:,.0f} bytes a copy (now {nearest.now:,.0f})",
+        "context_tokens": lambda: f"{format_tokens(round(nearest.at))} tokens (now {format_tokens(nearest.now)})",
+        "survival": lambda: f"survival {nearest.at:.2f} (now {nearest.now:.2f})",
+    }[nearest.what]()
+    return f"turns to {nearest.then} at {amount}"
+
+
+def rows() -> list[dict[str, Any]]:
+    """The table as plain data, for JSON: id, article, model, condition, verdict, and every outcome's numbers."""
+    return [
+        {
+            "id": entry.id,
+            "article": entry.article_pick,
+            "model": "; ".join(_in_words(outcome) for outcome in entry.outcomes),
+            "condition": condition_text(entry.outcomes[0]),
+            "verdict": entry.verdict,
+            "outcomes": [
+                {
+                    "variant": outcome.variant,
+                    "condition": outcome.condition,
+                    "pick": outcome.pick,
+                    "contest": asdict(outcome.contest),
+                    "turns": condition_text(outcome),
+                    "victim_delay_s": {k: float(p.victim_delay_s) for k, p in outcome.comparison.prices.items()},
+                    "gpu_s": {k: float(p.gpu_s) for k, p in outcome.comparison.prices.items()},
+                    "case": outcome.comparison.case.model_dump(),
+                }
+                for outcome in entry.outcomes
+            ],
+        }
+        for entry in table()
+    ]
+
+
+def _in_words(outcome: Outcome) -> str:
+    factor = f" {format_ratio(outcome.contest.factor)}" if outcome.contest.factor else ""
+    return f"{outcome.condition}, {outcome.variant}: {outcome.pick}{factor}"

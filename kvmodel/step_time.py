@@ -1,0 +1,292 @@
+r"""Seconds of one engine iteration: prefill chunks and decodes together, prefill alone, marginal cost.
+
+One step with T new tokens on `tp` GPUs is
+
+.. math:: t = \sqrt{\left(\frac{2 P T + 2 V d\, s}{tp\, e\, F}\right)^2 + \left(\frac{W(T)}{tp\, e_w\, B}\right)^2}
+          + t_\text{attention} + t_\text{traffic} + t_\text{KV read} + t_\text{all-reduce} + L\, t_\text{launch}
+
+with P active parameters of the layer matrices, W the weight bytes read, s sampled sequences, F the dense
+16-bit peak and B the memory rate. The root of the sum of squares is a smooth maximum of compute and weight
+read: a free exponent fits at 2.01.
+
+Source: fit on public kernel tables (see `data/assumptions.toml`); every row there names where it is from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+ACTIVATION_BYTES = 2  # bf16 and fp16 activations
+
+
+@dataclass(frozen=True)
+class AttentionGroup:
+    """`layers` layers that look back at most `bound_tokens`; `chunked` ones forget at every bound."""
+
+    layers: float
+    bound_tokens: float
+    chunked: bool = False
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The numbers of a model that a step's time depends on; counts unless a unit is named.
+
+    `layer_parameters` are those every token passes, without experts; an expert counts over all layers.
+    """
+
+    layers: float
+    hidden_size: float
+    intermediate_size: float  # active experts together
+    attention_width: float  # query heads x mean of key and value width
+    vocab_size: float
+    layer_parameters: float
+    weight_bytes_per_parameter: float
+    expert_parameters: float = 0.0
+    experts: float = 0.0
+    experts_per_token: float = 0.0
+    expert_weight_bytes_per_parameter: float = 0.0
+    attention: tuple[AttentionGroup, ...] = ()
+
+
+@dataclass(frozen=True)
+class GpuRates:
+    """What a GPU reaches: peaks from the datasheet, efficiencies from the assumptions. Arrays broadcast."""
+
+    peak_flop_per_s: ArrayLike
+    hbm_bytes_per_s: ArrayLike
+    gemm_efficiency: ArrayLike
+    weight_read_efficiency: ArrayLike
+    attention_efficiency: ArrayLike
+    kv_read_efficiency: ArrayLike
+    kv_read_efficiency_beside_chunk: ArrayLike
+    activation_hbm_efficiency: ArrayLike
+    launch_s_per_layer: ArrayLike
+    all_reduce_start_s: ArrayLike
+    all_reduce_bytes_per_s: ArrayLike
+
+
+def linear_flop(tokens: ArrayLike, shape: ModelShape, *, sampled: ArrayLike = 1) -> Floats:
+    """FLOP of the matrix products of a step: layers for every token, the head once a sampled sequence."""
+    active = shape.layer_parameters + shape.experts_per_token * shape.expert_parameters
+    head = shape.vocab_size * shape.hidden_size
+    return np.asarray(tokens, float) * (2 * active) + np.asarray(sampled) * (2 * head)
+
+
+def weight_bytes_read(tokens: ArrayLike, shape: ModelShape) -> Floats:
+    r"""Weight bytes that a step of `tokens` tokens reads, the head included.
+
+    Experts are read once each if any token picks them: of E experts, k a token, T tokens reach
+    :math:`E (1 - (1 - k/E)^T)` distinct ones when choices are even.
+    """
+    head = shape.vocab_size * shape.hidden_size
+    dense_bytes = (shape.layer_parameters + head) * shape.weight_bytes_per_parameter
+    if not shape.experts:
+        return np.asarray(dense_bytes, dtype=float)
+    distinct = shape.experts * (1 - (1 - shape.experts_per_token / shape.experts) ** np.asarray(tokens, float))
+    return np.asarray(dense_bytes + distinct * shape.expert_parameters * shape.expert_weight_bytes_per_parameter)
+
+
+def compute_s(
+    tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sampled: ArrayLike = 1
+) -> Floats:
+    """Seconds of a step's matrix products if weights were there at once."""
+    flop = linear_flop(tokens, shape, sampled=sampled)
+    return flop / (tp * np.asarray(gpu.gemm_efficiency) * gpu.peak_flop_per_s)
+
+
+def weight_read_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1) -> Floats:
+    """Seconds in which a step's weights stream in."""
+    return weight_bytes_read(tokens, shape) / (tp * np.asarray(gpu.weight_read_efficiency) * gpu.hbm_bytes_per_s)
+
+
+def linear_s(
+    tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sampled: ArrayLike = 1
+) -> Floats:
+    """Seconds of a step's matrix products: smooth maximum of compute and weight read."""
+    computing_s = compute_s(tokens, shape, gpu, tp=tp, sampled=sampled)
+    reading_s = weight_read_s(tokens, shape, gpu, tp=tp)
+    return np.sqrt(computing_s * computing_s + reading_s * reading_s)
+
+
+def attention_flop(new_tokens: ArrayLike, past_tokens: ArrayLike, shape: ModelShape) -> Floats:
+    r"""FLOP of causal attention for `new_tokens` after `past_tokens`.
+
+    .. math:: 4 H D L \, (n \, p + n^2 / 2)
+
+    A window bounds how far each token looks back, a chunk where it starts.
+    """
+    new, past = np.asarray(new_tokens, float), np.asarray(past_tokens, float)
+    flop: Floats = np.zeros(())
+    for group in shape.attention:
+        if np.isinf(group.bound_tokens):
+            pairs = new * (past + new / 2)
+        else:
+            pairs = _bounded_pairs(past + new, group) - _bounded_pairs(past, group)
+        flop = flop + pairs * (4 * shape.attention_width * group.layers)
+    return flop
+
+
+def _bounded_pairs(position: Floats, group: AttentionGroup) -> Floats:
+    """Pairs of tokens that see each other among the first `position` tokens, in one bounded layer."""
+    if group.chunked:
+        whole = np.floor(position / group.bound_tokens)
+        rest = position - whole * group.bound_tokens
+        return whole * group.bound_tokens**2 / 2 + rest * rest / 2
+    seen = np.minimum(position, group.bound_tokens)
+    return seen * position - seen * seen / 2
+
+
+def attention_s(
+    new_tokens: ArrayLike, past_tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1
+) -> Floats:
+    """Seconds of prefill attention."""
+    return attention_flop(new_tokens, past_tokens, shape) / (tp * np.asarray(gpu.attention_efficiency) * gpu.peak_flop_per_s)
+
+
+def activation_bytes_moved(tokens: ArrayLike, shape: ModelShape, *, tp: ArrayLike = 1) -> Floats:
+    """Bytes that activations move over one GPU's memory bus: `L T (4 d + 3 d_ff / tp)` values of 16 bits."""
+    values_per_token = shape.layers * (4 * shape.hidden_size + 3 * shape.intermediate_size / np.asarray(tp))
+    return np.asarray(tokens, float) * (values_per_token * ACTIVATION_BYTES)
+
+
+def traffic_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1) -> Floats:
+    """Seconds in which activations cross the memory bus."""
+    rate = np.asarray(gpu.activation_hbm_efficiency) * gpu.hbm_bytes_per_s
+    return np.asarray(activation_bytes_moved(tokens, shape, tp=tp) / rate)
+
+
+def all_reduce_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1) -> Floats:
+    """Seconds of the two ring all-reduces a layer; nothing on one GPU."""
+    share = (np.asarray(tp, float) - 1) / tp
+    if not np.any(share):
+        return np.zeros(())
+    ring_s = 2 * share * np.asarray(tokens, float) * shape.hidden_size * ACTIVATION_BYTES / gpu.all_reduce_bytes_per_s
+    return np.where(share > 0, 2 * shape.layers * (gpu.all_reduce_start_s + ring_s), 0.0)
+
+
+def kv_read_s(kv_bytes_per_gpu: ArrayLike, gpu: GpuRates, *, beside_chunk: bool) -> Floats:
+    """Seconds in which decoding sequences read their KV: slower on some GPUs while a chunk shares the step."""
+    efficiency = gpu.kv_read_efficiency_beside_chunk if beside_chunk else gpu.kv_read_efficiency
+    return np.asarray(kv_bytes_per_gpu / (np.asarray(efficiency) * gpu.hbm_bytes_per_s))
+
+
+def step_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sampled: ArrayLike = 1) -> Floats:
+    """Seconds of a step of `tokens` new tokens before attention and KV reads; nothing for no tokens."""
+    seconds = (
+        linear_s(tokens, shape, gpu, tp=tp, sampled=sampled)
+        + traffic_s(tokens, shape, gpu, tp=tp)
+        + all_reduce_s(tokens, shape, gpu, tp=tp)
+        + shape.layers * np.asarray(gpu.launch_s_per_layer)
+    )
+    return np.where(np.asarray(tokens) > 0, seconds, 0.0)
+
+
+def decode_s(
+    sequences: ArrayLike, kv_bytes_per_gpu: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1
+) -> Floats:
+    """Seconds of a step that decodes one token for each of `sequences`; `kv_bytes_per_gpu` are all of theirs."""
+    return step_s(sequences, shape, gpu, tp=tp, sampled=sequences) + kv_read_s(kv_bytes_per_gpu, gpu, beside_chunk=False)
+
+
+def prefill_s(
+    new_tokens: ArrayLike,
+    past_tokens: ArrayLike,
+    shape: ModelShape,
+    gpu: GpuRates,
+    *,
+    tp: ArrayLike = 1,
+    chunk_tokens: ArrayLike,
+    sequences: ArrayLike = 1,
+) -> Floats:
+    """Seconds of kernels to prefill, alone on the GPU, in chunks.
+
+    Parameters
+    ----------
+    new_tokens, past_tokens : tokens to compute and tokens already in the cache, of one sequence. [tokens]
+    chunk_tokens : most tokens in a step (`max_num_batched_tokens`). [tokens]
+    sequences : equal sequences prefilled together.
+        All broadcast; the result has their shape. [s]
+    """
+    total = np.asarray(new_tokens, float) * sequences
+    full_chunks = np.floor(total / chunk_tokens)
+    full_s = full_chunks * step_s(chunk_tokens, shape, gpu, tp=tp, sampled=sequences)
+    rest_s = step_s(total - full_chunks * chunk_tokens, shape, gpu, tp=tp, sampled=sequences)
+    return full_s + rest_s + sequences * attention_s(new_tokens, past_tokens, shape, gpu, tp=tp)
+
+
+def marginal_prefill_s(
+    new_tokens: ArrayLike,
+    past_tokens: ArrayLike,
+    shape: ModelShape,
+    gpu: GpuRates,
+    *,
+    decode_sequences: ArrayLike,
+    decode_kv_bytes_per_gpu: ArrayLike,
+    max_num_batched_tokens: ArrayLike,
+    tp: ArrayLike = 1,
+) -> Floats:
+    """Seconds that a prefill adds to the steps of a running batch: with its chunks less without them.
+
+    Chunks are what the token budget leaves beside the decodes, never one big chunk; with no
+    decodes this is the prefill alone.
+    """
+    new = np.asarray(new_tokens, float)
+    decodes = np.asarray(decode_sequences, float)
+    room = np.maximum(np.asarray(max_num_batched_tokens, float) - decodes, 1.0)
+    full_chunks = np.floor(new / room)
+    rest = new - full_chunks * room
+    decoding_s = step_s(decodes, shape, gpu, tp=tp, sampled=decodes)
+    slower_read_s = kv_read_s(decode_kv_bytes_per_gpu, gpu, beside_chunk=True) - kv_read_s(
+        decode_kv_bytes_per_gpu, gpu, beside_chunk=False
+    )
+
+    def added_s(chunk: Floats) -> Floats:
+        mixed_s = step_s(decodes + chunk, shape, gpu, tp=tp, sampled=decodes + 1)
+        return np.where(chunk > 0, mixed_s - decoding_s + slower_read_s, 0.0)
+
+    return full_chunks * added_s(room) + added_s(rest) + attention_s(new, past_tokens, shape, gpu, tp=tp)
+
+
+def floor_s(
+    new_tokens: ArrayLike, past_tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sequences: ArrayLike = 1
+) -> Floats:
+    """Seconds below which no prefill can be: datasheet peak and memory rate, perfectly overlapped."""
+    tokens = np.asarray(new_tokens, float) * sequences
+    flop = linear_flop(tokens, shape, sampled=sequences) + sequences * attention_flop(new_tokens, past_tokens, shape)
+    compute_s = flop / (tp * np.asarray(gpu.peak_flop_per_s))
+    read_s = weight_bytes_read(tokens, shape) / (tp * np.asarray(gpu.hbm_bytes_per_s))
+    return np.where(tokens > 0, np.maximum(compute_s, read_s), 0.0)
+
+
+def prefill_parts_s(
+    new_tokens: ArrayLike,
+    past_tokens: ArrayLike,
+    shape: ModelShape,
+    gpu: GpuRates,
+    *,
+    tp: ArrayLike = 1,
+    chunk_tokens: ArrayLike,
+) -> dict[str, Floats]:
+    """What :func:`prefill_s` is made of, for one sequence; the parts add up to it."""
+    new = np.asarray(new_tokens, float)
+    full_chunks = np.floor(new / chunk_tokens)
+    rest = new - full_chunks * chunk_tokens
+    has_rest = np.asarray(rest > 0, dtype=float)
+
+    def chunked(part_s: Callable[[ArrayLike], Floats]) -> Floats:
+        return full_chunks * part_s(chunk_tokens) + has_rest * part_s(rest)
+
+    return {
+        "linear": chunked(lambda tokens: linear_s(tokens, shape, gpu, tp=tp)),
+        "attention": attention_s(new, past_tokens, shape, gpu, tp=tp),
+        "activations": chunked(lambda tokens: traffic_s(tokens, shape, gpu, tp=tp)),
+        "all-reduce": chunked(lambda tokens: all_reduce_s(tokens, shape, gpu, tp=tp)),
+        "launch": (full_chunks + has_rest) * shape.layers * np.asarray(gpu.launch_s_per_layer),
+    }

@@ -1,0 +1,112 @@
+"""Conversion factors and number formats: the only place that holds either.
+
+Inside the model everything is in base units: bytes, s, FLOP, FLOP/s, bytes/s, tokens.
+GB is 10^9 bytes and GiB is 2^30; memory is shown in GiB, rates in GB/s.
+"""
+
+import math
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
+TFLOP = 10**12
+US, MS = 1e-6, 1e-3
+
+
+def significant(value: float, digits: int) -> str:
+    """`value` rounded to `digits` significant digits, thousands separated, never in exponent form.
+
+    Digits left of the decimal point are kept from 1,000 on: `significant(6860, 2)` is "6,900".
+
+    >>> significant(0.01236, 2), significant(34.4, 2), significant(6860, 2), significant(0, 2)
+    ('0.012', '34', '6,900', '0')
+    """
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    if rounded != 0:  # rounding may carry into one more digit: 9.96 -> 10
+        decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(decimals, 0)}f}"
+
+
+def _scaled(value: float, steps: list[tuple[float, str]], digits: int) -> str:
+    """The largest unit of `steps` (ascending) in which `value`, once rounded, is at least one."""
+    if not math.isfinite(value):
+        return "–"
+    chosen = steps[0]
+    for factor, unit in steps:
+        if abs(float(significant(value / factor, digits).replace(",", ""))) >= 1:
+            chosen = (factor, unit)
+    return f"{significant(value / chosen[0], digits)} {chosen[1]}"
+
+
+def format_seconds(seconds: float, digits: int = 2) -> str:
+    """Two significant digits by default: the model's times are good to about 20 %.
+
+    >>> format_seconds(0.0344), format_seconds(3.1e-6), format_seconds(2.31), format_seconds(0.9996)
+    ('34 ms', '3.1 µs', '2.3 s', '1.0 s')
+    """
+    return _scaled(seconds, [(US, "µs"), (MS, "ms"), (1.0, "s")], digits)
+
+
+def format_bytes(size_bytes: float, digits: int = 3) -> str:
+    """Binary units, as memory is bought: 131,072 bytes are "128 KiB".
+
+    >>> format_bytes(131072), format_bytes(512 * MIB), format_bytes(10), format_bytes(1.5 * GIB)
+    ('128 KiB', '512 MiB', '10 B', '1.50 GiB')
+    """
+    if 0 <= size_bytes < KIB:
+        return f"{size_bytes:.0f} B"
+    return _scaled(size_bytes, [(1, "B"), (KIB, "KiB"), (MIB, "MiB"), (GIB, "GiB"), (2**40, "TiB")], digits)
+
+
+def format_gb(size_bytes: float, digits: int = 3) -> str:
+    """Decimal units, as links count: 536,870,912 bytes are "537 MB"."""
+    return _scaled(size_bytes, [(1, "B"), (KB, "kB"), (MB, "MB"), (GB, "GB"), (TB, "TB")], digits)
+
+
+def format_rate(bytes_per_s: float, digits: int = 2) -> str:
+    """A copy rate.
+
+    >>> format_rate(25e9), format_rate(4.234e9), format_rate(0.5e9)
+    ('25 GB/s', '4.2 GB/s', '0.50 GB/s')
+    """
+    return f"{significant(bytes_per_s / GB, digits)} GB/s"
+
+
+def format_count(count: float) -> str:
+    """A whole number with thousands separated; a fraction is rounded.
+
+    >>> format_count(4096), format_count(7740.4)
+    ('4,096', '7,740')
+    """
+    return f"{count:,.0f}" if math.isfinite(count) else "–"
+
+
+def format_tokens(tokens: float) -> str:
+    """A short axis label: 2,048 is "2K", 131,072 is "128K", 1,500 stays "1,500".
+
+    >>> format_tokens(512), format_tokens(2048), format_tokens(1500), format_tokens(2**20)
+    ('512', '2K', '1,500', '1M')
+    """
+    if tokens >= MIB and tokens % MIB == 0:
+        return f"{tokens / MIB:.0f}M"
+    if tokens >= KIB and tokens % KIB == 0:
+        return f"{tokens / KIB:.0f}K"
+    return format_count(tokens)
+
+
+def format_ratio(ratio: float) -> str:
+    """How many times: two digits, "5.4x"; from 100 on no decimals are claimed.
+
+    >>> format_ratio(5.432), format_ratio(1.18), format_ratio(143.0)
+    ('5.4x', '1.2x', '140x')
+    """
+    return f"{significant(ratio, 2)}x" if math.isfinite(ratio) else "–"
+
+
+def format_percent(share: float, digits: int = 2) -> str:
+    """A share of one: 0.5 is "50 %"."""
+    return f"{significant(100 * share, digits)} %" if math.isfinite(share) else "–"

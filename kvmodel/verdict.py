@@ -1,0 +1,94 @@
+"""Who wins, by what factor, whether that can be told, and the nearest thing that would turn it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvmodel import break_even, recovery
+from kvmodel.break_even import BreakEven
+from kvmodel.recovery import Price
+from kvmodel.resolve import Inputs
+
+COPYING = ("swap", "offload", "both")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Two strategies compared: `factor` is the dearer over the cheaper, None where that is nothing or unknown."""
+
+    winner: str
+    runner_up: str | None
+    factor: float | None
+    close: bool
+
+
+@dataclass(frozen=True)
+class Flip:
+    """One input at which swap against recompute turns; `times` is how far it is away, as a ratio of at least one."""
+
+    what: str
+    now: float
+    at: float
+    times: float
+    then: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The best available strategy for an objective, swap against recompute, and what turns that."""
+
+    objective: str
+    best: Contest
+    swap_or_recompute: Contest
+    flips: tuple[Flip, ...]
+
+
+def verdict(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> Verdict:
+    """Judge one case (scalars).
+
+    `wait` is an admission rule, not something done for a request that is already preempted: it wins only where the
+    policy has nothing else. "Too close to call" (`close`) is where the low..high intervals overlap.
+    """
+    acting = [name for name in inputs.available if name != "wait"]
+    return Verdict(
+        objective=inputs.objective,
+        best=contest(inputs, prices, acting or ["wait"]),
+        swap_or_recompute=contest(inputs, prices, ["swap", "recompute"]),
+        flips=flips(inputs, prices, even),
+    )
+
+
+def contest(inputs: Inputs, prices: Mapping[str, Price], names: list[str]) -> Contest:
+    """The cheapest of `names` under the objective, against the next; ties go to the shorter victim delay."""
+
+    def cost(name: str) -> float:
+        price = prices[name]
+        return float(price.gpu_s if inputs.objective == "gpu-time" else price.victim_delay_s)
+
+    ranked = sorted(names, key=lambda name: (np.nan_to_num(cost(name), nan=np.inf), float(prices[name].victim_delay_s)))
+    winner, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else None
+    if runner_up is None or not (np.isfinite(cost(winner)) and np.isfinite(cost(runner_up))):
+        return Contest(winner, runner_up, None, False)
+    close = cost(runner_up) * (1 - float(prices[runner_up].band)) <= cost(winner) * (1 + float(prices[winner].band))
+    return Contest(winner, runner_up, cost(runner_up) / cost(winner) if cost(winner) > 0 else None, close)
+
+
+def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple[Flip, ...]:
+    """The break-evens as distances from this case, nearest first. They weigh the victim's delay."""
+    swap_wins = float(prices["swap"].victim_delay_s) < float(prices["recompute"].victim_delay_s)
+    then = "recompute" if swap_wins else "swap"
+    size = float(recovery.moved_bytes(inputs, inputs.tokens))
+    copies = float(recovery.copy_count(inputs, inputs.tokens))
+    candidates = [
+        ("copy_bytes_per_s", float(break_even.effective_copy_bytes_per_s(inputs)), even.copy_bytes_per_s),
+        ("bytes_per_copy", size / copies, even.bytes_per_copy),
+        ("context_tokens", float(np.asarray(inputs.tokens)), even.context_tokens),
+    ]
+    found = [Flip(what, now, at, max(now / at, at / now), then) for what, now, at in candidates if at is not None]
+    if even.survival is not None and swap_wins:
+        now = float(np.asarray(inputs.survival))
+        found.append(Flip("survival", now, even.survival, (1 - now) / (1 - even.survival), then))
+    return tuple(sorted(found, key=lambda flip: flip.times))

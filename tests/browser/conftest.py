@@ -1,0 +1,141 @@
+"""A running app and a Chromium to look at it with; both bounded in time, both on this machine only."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_OPTIONS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+LOCAL_HOSTS = ("127.0.0.1", "localhost")
+START_SECONDS = 60
+STOP_SECONDS = 10
+PAGE_MILLISECONDS = 30_000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+def missing(what: str) -> NoReturn:
+    """Skip, or fail where KVMODEL_REQUIRE_ALL says that nothing may be left out."""
+    if os.environ.get("KVMODEL_REQUIRE_ALL"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def is_healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def stop(server: "subprocess.Popen[bytes]") -> None:
+    server.terminate()
+    try:
+        server.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait(STOP_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium installed on this machine."""
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    return found or missing(f"no browser on PATH: install one of {', '.join(CHROMIUMS)}")
+
+
+@pytest.fixture(scope="session")
+def app_url(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the app, started for this session; asked for after a browser was found."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    log = tmp_path_factory.mktemp("app") / "server.log"
+    command = [
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        "app.py",
+        "--server.address=127.0.0.1",
+        f"--server.port={port}",
+    ]
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not is_healthy(url):
+            if server.poll() is not None or time.monotonic() > deadline:
+                pytest.fail(f"the app did not start:\n{log.read_text()}")
+            time.sleep(0.1)
+        yield url
+    finally:
+        stop(server)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_OPTIONS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def foreign_requests() -> list[str]:
+    """The addresses outside this machine that `page` has asked for; a test may assert that there are none."""
+    return []
+
+
+@pytest.fixture
+def context(browser: Browser, app_url: str, foreign_requests: list[str]) -> Iterator[BrowserContext]:
+    """A fresh profile whose relative addresses are those of the app: `page.goto("/")`."""
+
+    def note(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in LOCAL_HOSTS:
+            foreign_requests.append(url)
+
+    context = browser.new_context(base_url=app_url, viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(PAGE_MILLISECONDS)
+    context.on("request", lambda request: note(request.url))
+    context.on("page", lambda page: page.on("websocket", lambda websocket: note(websocket.url)))
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
