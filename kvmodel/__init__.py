@@ -1,7 +1,7 @@
 """What to do with the KV cache of a preempted request: wait, swap, recompute or offload, in numbers."""
 
 from kvmodel.case import Case, CaseError
-from kvmodel.compare import compare
+from kvmodel.comparison import compare
 
 __version__ = "0.1.0"
 __all__ = ["Case", "CaseError", "__version__", "compare"]

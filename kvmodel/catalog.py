@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from kvmodel.rows import Basis, CatalogError, Figure, Gpu, KvLayers, Link, Model, Row
+from kvmodel.catalog_rows import Basis, CatalogError, Figure, Gpu, KvLayers, Link, Model, Row
 
 __all__ = [
     "Basis",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kvmodel import break_even, recovery
-from kvmodel.compare import Comparison
+from kvmodel.comparison import Comparison
 from kvmodel.recovery import STRATEGIES, at
 from kvmodel.step_time import Floats
 
@@ -101,13 +101,13 @@ def winner_map(result: Comparison) -> WinnerMap:
 def cost_by_preemptions(result: Comparison) -> CostCurves:
     """Cumulative cost after each preemption, the context growing in between. Waiting is paid once."""
     number = np.arange(1, max(SHOWN_PREEMPTIONS, result.case.preemptions) + 1, dtype=float)
-    prices = recovery.price(at(result.inputs, preemptions=number))
-    return _curves(number, prices, float(result.case.preemptions), result.even.preemptions)
+    once = recovery.price(recovery.each_preemption(result.inputs, number.size))
+    summed = {name: replace(price, victim_delay_s=np.cumsum(price.victim_delay_s)) for name, price in once.items()}
+    summed["wait"] = recovery.wait(result.inputs)
+    return _curves(number, summed, float(result.case.preemptions), result.even.preemptions)
 
 
-def _curves(
-    x: Floats, prices: dict[str, recovery.Price], chosen: float, crossing: float | None
-) -> CostCurves:
+def _curves(x: Floats, prices: dict[str, recovery.Price], chosen: float, crossing: float | None) -> CostCurves:
     def spread(values: Floats) -> Floats:
         return np.broadcast_to(values, x.shape)
 

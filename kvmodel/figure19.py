@@ -71,8 +71,8 @@ def figure19() -> Figure19:
     )
 
 
-def _unrounded_swap_s(block_tokens: float) -> float:
+def _unrounded_swap_s(block_tokens: ArrayLike) -> Floats:
     """Between the plotted block sizes: the per-copy part falls as one over the block size, the rest stays."""
     single, whole = swap_s([1, assumptions.value("figure19", "tokens")])
     copying_s = (single - whole) / (1 - 1 / assumptions.value("figure19", "tokens"))
-    return float(single - copying_s * (1 - 1 / block_tokens))
+    return np.asarray(single - copying_s * (1 - 1 / np.asarray(block_tokens)))

@@ -343,6 +343,17 @@ def last_context(inputs: Inputs) -> Floats:
     return np.asarray(inputs.tokens + (np.asarray(inputs.preemptions, float) - 1) * inputs.tokens_between)
 
 
+def each_preemption(inputs: Inputs, number: int) -> Inputs:
+    """The first `number` preemptions as separate cases of one preemption: the context grows, the prompt does not."""
+    later = np.arange(number) * np.asarray(inputs.tokens_between)
+    return at(
+        inputs,
+        tokens=np.asarray(inputs.tokens, float) + later,
+        generated_tokens=np.asarray(inputs.generated_tokens) + later,
+        preemptions=1,
+    )
+
+
 def at(inputs: Inputs, **changed: object) -> Inputs:
     """The same inputs with some replaced: `at(inputs, tokens=np.geomspace(128, 131072, 160))`."""
     return replace(inputs, **changed)  # type: ignore[arg-type]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from kvmodel import break_even, recovery, roofline, step_time
-from kvmodel.compare import Comparison
+from kvmodel.comparison import Comparison
 from kvmodel.step_time import Floats
 
 INTENSITIES = np.geomspace(0.5, 8192, 121)
@@ -102,9 +103,9 @@ def step_curve(result: Comparison) -> StepCurve:
     """A step's time is flat while weights are read and linear once compute rules; the knee lies between."""
     shape, gpu, tp = result.inputs.shape, result.inputs.gpu, result.inputs.tp
 
-    def excess_s(tokens: float) -> float:
+    def excess_s(tokens: ArrayLike) -> Floats:
         computing_s = step_time.compute_s(tokens, shape, gpu, tp=tp, sampled=0)
-        return float(computing_s - step_time.weight_read_s(tokens, shape, gpu, tp=tp))
+        return computing_s - step_time.weight_read_s(tokens, shape, gpu, tp=tp)
 
     turns = excess_s(STEP_TOKENS[0]) < 0 < excess_s(STEP_TOKENS[-1])
     chosen = float(min(result.case.tokens, result.case.max_num_batched_tokens))

@@ -7,7 +7,7 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.case import Case, case_from
-from kvmodel.compare import Comparison, compare_case
+from kvmodel.comparison import Comparison, compare_case
 from kvmodel.units import format_rate, format_ratio, format_tokens
 from kvmodel.verdict import Contest
 

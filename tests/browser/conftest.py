@@ -107,10 +107,14 @@ def app_url(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_OPTIONS)
-        yield running
-        running.close()
+    try:
+        playwright = sync_playwright().start()
+    except Exception as error:  # Playwright names no narrower one
+        missing(f"Playwright's driver does not start ({error}): on Debian, is libatomic1 installed?")
+    running = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_OPTIONS)
+    yield running
+    running.close()
+    playwright.stop()
 
 
 @pytest.fixture

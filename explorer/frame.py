@@ -1,0 +1,55 @@
+"""What every page begins with: page configuration, warm-up, navigation, and two columns."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from explorer import prose
+
+ICON = Path(__file__).resolve().parent.parent / "assets" / "icon.svg"
+PAGES = {
+    "home": "app.py",
+    "kv_size": "pages/1_kv_size.py",
+    "roofline": "pages/2_roofline.py",
+    "crossover": "pages/3_crossover.py",
+    "scenarios": "pages/4_scenarios.py",
+}
+
+
+def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator]:
+    """Draw the frame of a page; gives the column of results and, right of it (below on a phone), that of controls."""
+    st.set_page_config(
+        page_title=f"{prose.label('nav', page)} · {prose.label('nav', 'product')}", page_icon=str(ICON), layout="wide"
+    )
+    warm_up()
+    if not st.context.is_embedded:
+        navigation()
+    st.title(prose.label(page, "title"))
+    results, controls = st.columns([2.4, 1], gap="large")
+    return results, controls
+
+
+@st.cache_resource(show_spinner=False)
+def warm_up() -> None:
+    """Import what every page needs, then keep it out of the collector's way.
+
+    Streamlit collects garbage after every rerun; with plotly and pandas loaded that takes longer than the page.
+    """
+    import pandas  # noqa: F401, ICN001
+    import plotly.graph_objects  # noqa: F401
+
+    import kvmodel.charts  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+def navigation() -> None:
+    with st.sidebar:
+        st.caption(prose.label("nav", "product"))
+        for page, file in PAGES.items():
+            st.page_link(file, label=prose.label("nav", page))

@@ -1,0 +1,35 @@
+"""All texts a reader sees: Markdown files of sections, with `[[name]]` where a number of the model goes."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent / "assets" / "prose"
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+PLACEHOLDER = re.compile(r"\[\[(\w+)\]\]")
+
+
+@functools.cache
+def sections(file: str, language: str = "en") -> dict[str, str]:
+    """Section id -> Markdown of one file."""
+    pieces = SECTION.split((ROOT / language / f"{file}.md").read_text(encoding="utf-8"))
+    return {pieces[i].strip(): pieces[i + 1].strip() for i in range(1, len(pieces), 2)}
+
+
+def text(file: str, section: str, numbers: Mapping[str, str] | None = None) -> str:
+    """One section with its numbers filled in. Raises KeyError for a section or a number that is missing."""
+    filled = numbers or {}
+    return PLACEHOLDER.sub(lambda found: filled[found.group(1)], sections(file)[section])
+
+
+def label(file: str, section: str) -> str:
+    """The first line of a section: a title, or a widget's label."""
+    return sections(file)[section].splitlines()[0]
+
+
+def detail(file: str, section: str) -> str | None:
+    """What follows the first line, for help texts; None where there is nothing."""
+    return "\n".join(sections(file)[section].splitlines()[1:]).strip() or None

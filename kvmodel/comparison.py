@@ -1,0 +1,108 @@
+"""One Case priced whole: the answer behind the command line, the pages and notebooks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from kvmodel import break_even, recovery, resolve
+from kvmodel.break_even import BreakEven
+from kvmodel.case import Case, case_from
+from kvmodel.recovery import Price
+from kvmodel.resolve import Inputs
+from kvmodel.units import format_bytes, format_count
+from kvmodel.verdict import Verdict, verdict
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A Case with its numbers, prices, break-evens and verdict."""
+
+    case: Case
+    inputs: Inputs
+    prices: dict[str, Price]
+    wait_for_blocks_s: float
+    even: BreakEven
+    verdict: Verdict
+    notes: tuple[str, ...]
+
+
+def compare_case(case: Case) -> Comparison:
+    """Price a Case. Raises DoesNotFit (one sentence) where model or request exceed the GPU's memory."""
+    inputs = resolve.inputs(case)
+    prices = recovery.price(inputs)
+    even = break_even.solve(inputs)
+    return Comparison(
+        case=case,
+        inputs=inputs,
+        prices=prices,
+        wait_for_blocks_s=float(recovery.wait_for_blocks_s(inputs)),
+        even=even,
+        verdict=verdict(inputs, prices, even),
+        notes=notes(inputs),
+    )
+
+
+def notes(inputs: Inputs) -> tuple[str, ...]:
+    """What a reader must know about these numbers; empty where nothing is out of the ordinary."""
+    if recovery.batch_fits(inputs).all():
+        return ()
+    each = float(recovery.moved_bytes(inputs, inputs.decode_context))
+    pool = float(np.asarray(inputs.pool_bytes_per_gpu))
+    return (
+        f"decode_batch: {format_count(float(np.asarray(inputs.decode_batch)))} running requests need "
+        f"{format_bytes(each * float(np.asarray(inputs.decode_batch)))} of KV on each GPU, the pool has "
+        f"{format_bytes(pool)}; allowed: up to {format_count(pool // each)}; prices that rest on the batch are left out",
+    )
+
+
+def compare(**choices: Any) -> dict[str, Any]:
+    """Price one preempted request: `compare(model="llama-3-8b", gpu="a100-sxm4-80gb", tokens=4096)`.
+
+    Keyword arguments are the fields of :class:`kvmodel.case.Case`; the result is what
+    `python -m kvmodel compare --json` prints. Raises CaseError with one sentence on bad input.
+    """
+    return as_json(compare_case(case_from(choices)))
+
+
+def as_json(result: Comparison) -> dict[str, Any]:
+    """Plain numbers with units in the keys; None for what is unknown or does not exist."""
+    best = result.verdict.best
+    return {
+        "case": result.case.model_dump() | {"link": result.case.link_id},
+        "strategies": {
+            name: {"available": name in result.inputs.available} | price_as_json(price)
+            for name, price in result.prices.items()
+        },
+        "wait_for_blocks_s": plain(result.wait_for_blocks_s),
+        "effective_copy_bytes_per_s": plain(break_even.effective_copy_bytes_per_s(result.inputs)),
+        "verdict": {
+            "winner": best.winner,
+            "factor": best.factor,
+            "objective": result.verdict.objective,
+            "close": best.close,
+            "runner_up": best.runner_up,
+            "swap_or_recompute": asdict(result.verdict.swap_or_recompute),
+            "flips_if": [asdict(flip) for flip in result.verdict.flips],
+        },
+        "break_even": asdict(result.even),
+        "notes": list(result.notes),
+    }
+
+
+PRICE_KEYS = (
+    "victim_delay_s", "out_s", "in_s", "gpu_s", "link_bytes", "link_s", "host_bytes", "recomputed_tokens",
+    "low_s", "high_s",
+)  # fmt: skip
+
+
+def price_as_json(price: Price) -> dict[str, float | None]:
+    return {key: plain(getattr(price, key)) for key in PRICE_KEYS}
+
+
+def plain(value: Any) -> float | None:
+    """A float for JSON; None where it is not finite."""
+    number = float(value)
+    return number if np.isfinite(number) else None
