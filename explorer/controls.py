@@ -24,6 +24,7 @@ MORE = (
 )  # fmt: skip
 STEPS = {"tokens": 512, "decode_batch": 8, "max_num_batched_tokens": 512, "generated_tokens": 256}
 TP_OPTIONS = (1, 2, 4, 8, 16)
+COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
 
 
 def comparison(results: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
@@ -53,7 +54,7 @@ def draw() -> dict[str, Any]:
 
 def widget(field: str) -> Any:
     """The widget of one Case field, bound to the URL."""
-    common = {
+    common: dict[str, Any] = {
         "label": prose.label("controls", field),
         "help": prose.detail("controls", field),
         "key": field,
@@ -65,7 +66,7 @@ def widget(field: str) -> Any:
         return st.selectbox(options=options, index=options.index(default), **common)
     low, high = limits(field)
     if field == "survival":
-        return st.slider(min_value=low, max_value=high, value=default, step=0.05, **common)
+        return st.slider(min_value=float(low), max_value=float(high), value=default, step=0.01, **common)
     if isinstance(default, int):
         return st.number_input(
             min_value=int(low), max_value=int(high), value=default, step=STEPS.get(field, 1), **common
@@ -87,12 +88,16 @@ def choices(field: str) -> list[Any]:
 def notice(asked: Mapping[str, str], chosen: Mapping[str, Any]) -> None:
     """Say which inputs of a link were not taken: a widget drops what it cannot hold without a word."""
     for field, value in asked.items():
-        if field in Case.model_fields and str(chosen.get(field)) != value and not _same_number(chosen.get(field), value):
-            try:
-                case_from({field: value})
-                st.warning(prose.text("controls", "not_taken", {"field": field, "value": value[:40], "now": str(chosen.get(field))}))
-            except CaseError as error:
-                st.warning(str(error))
+        held = chosen.get(field)
+        if field not in Case.model_fields or str(held) == value or _same_number(held, value):
+            continue
+        try:
+            case_from({field: value})
+        except CaseError as error:
+            st.warning(str(error))
+        else:
+            taken = {"field": field, "value": value[:40], "now": str(held)}
+            st.warning(prose.text("controls", "not_taken", taken))
 
 
 def _same_number(held: Any, written: str) -> bool:
@@ -116,3 +121,10 @@ def preset(label: str, case: Case) -> None:
 def query_of(case: Case) -> dict[str, str]:
     """Every input of a Case for a link, defaults too."""
     return {field: str(value) for field, value in case.model_dump().items() if value is not None}
+
+
+def compared_models() -> list[str]:
+    """Models drawn beside the chosen one on the KV page."""
+    return st.multiselect(
+        prose.label("kv_size", "compare"), catalog.model_ids(), default=COMPARED, key="compare", bind="query-params"
+    )

@@ -39,7 +39,7 @@ def warm_up() -> None:
 
     Streamlit collects garbage after every rerun; with plotly and pandas loaded that takes longer than the page.
     """
-    import pandas  # noqa: F401, ICN001
+    import pandas  # noqa: F401
     import plotly.graph_objects  # noqa: F401
 
     import kvmodel.charts  # noqa: F401

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kvmodel import recovery
+from kvmodel.arrays import Floats, Numbers
 from kvmodel.recovery import at
 from kvmodel.resolve import Inputs
-from kvmodel.step_time import Floats
 
 TOLERANCE = 1e-4
 MOST_PREEMPTIONS = 1000
@@ -95,7 +94,7 @@ def context_tokens(inputs: Inputs) -> float | None:
     Searched from one token to what the pool holds.
     """
 
-    def difference_s(tokens: ArrayLike) -> Floats:
+    def difference_s(tokens: Numbers) -> Floats:
         one = at(inputs, tokens=tokens)
         return swap_s(one) - recompute_s(one)
 
@@ -112,7 +111,7 @@ def context_tokens(inputs: Inputs) -> float | None:
 def most_tokens(inputs: Inputs) -> float:
     """Longest context whose KV the pool of a GPU holds, up to ten million tokens."""
 
-    def excess(tokens: ArrayLike) -> Floats:
+    def excess(tokens: Numbers) -> Floats:
         return recovery.moved_bytes(inputs, tokens) - inputs.pool_bytes_per_gpu
 
     return MOST_TOKENS if excess(MOST_TOKENS) <= 0 else bisect(excess, 1.0, MOST_TOKENS)
@@ -121,7 +120,7 @@ def most_tokens(inputs: Inputs) -> float:
 def survival(inputs: Inputs) -> float | None:
     """Share still in the GPU's prefix cache at which recompute equals swap; None where recompute wins without any."""
 
-    def difference_s(share: ArrayLike) -> Floats:
+    def difference_s(share: Numbers) -> Floats:
         return recompute_s(at(inputs, survival=share)) - swap_s(inputs)
 
     if difference_s(0.0) <= 0 or difference_s(1.0) >= 0:
@@ -138,7 +137,7 @@ def preemptions(inputs: Inputs) -> int | None:
     return int(cheaper[0]) + 1 if cheaper.size else None
 
 
-def bisect(difference: Callable[[ArrayLike], Floats], low: float, high: float) -> float:
+def bisect(difference: Callable[[Numbers], Floats], low: float, high: float) -> float:
     """Where `difference`, a function over arrays, changes sign between `low` and `high`.
 
     Each round looks at 64 sections at once and keeps the first that the sign changes in.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from kvmodel import assumptions, kv_cache, weights
+from kvmodel.arrays import Floats, Numbers
 from kvmodel.case import BYTES_PER_VALUE, DoesNotFit
 from kvmodel.catalog import Gpu, Model
 from kvmodel.step_time import ACTIVATION_BYTES
@@ -31,8 +31,8 @@ class MemoryBudget:
 
 
 def activation_bytes(
-    batched_tokens: ArrayLike, *, hidden_size: ArrayLike, intermediate_size: ArrayLike, tp: ArrayLike = 1
-) -> NDArray[np.float64]:
+    batched_tokens: Numbers, *, hidden_size: Numbers, intermediate_size: Numbers, tp: Numbers = 1
+) -> Floats:
     """Peak activations of a step of `batched_tokens`: about `3 d + 3 d_ff / tp` values a token. [bytes]
 
     Source: vLLM issue 10517, where the peak grew by 107 KiB a token for Llama 3.1 8B.
@@ -105,14 +105,10 @@ def pool_report(
     ------
     DoesNotFit : the weights leave no room, or not one request of `max_model_len` fits.
     """
-    budget = memory_budget(
-        model, gpu, tp=tp, max_num_batched_tokens=max_num_batched_tokens, utilization=utilization
-    )
+    budget = memory_budget(model, gpu, tp=tp, max_num_batched_tokens=max_num_batched_tokens, utilization=utilization)
     pool = require_pool(budget, model, gpu, tp)
     held = {"bytes_per_value": BYTES_PER_VALUE[kv_dtype], "tp": tp}
-    one_request = float(
-        kv_cache.kv_bytes_in_blocks(model.kv_layers, max_model_len, block_tokens=block_tokens, **held)
-    )
+    one_request = float(kv_cache.kv_bytes_in_blocks(model.kv_layers, max_model_len, block_tokens=block_tokens, **held))
     if one_request > pool:
         raise DoesNotFit(
             f"max_model_len: one request of {max_model_len:,} tokens needs {format_bytes(one_request)} of KV a GPU, "

@@ -68,8 +68,7 @@ class Case(BaseModel):
     def _known(cls, name: str, info: Any) -> str:
         if info.field_name == "link" and name.strip().lower() == "auto":
             return "auto"
-        find = {"model": catalog.model, "gpu": catalog.gpu, "link": catalog.link}[info.field_name]
-        return find(name).id
+        return catalog.id_of(info.field_name, name)
 
     @field_validator("objective", mode="before")
     @classmethod
@@ -121,7 +120,7 @@ def allowed(field: str) -> str:
     if options:
         return ", ".join(options)
     low, high = limits(field)
-    kind = "a whole number" if _number_type(field) is int else "a number"
+    kind = "a whole number" if _is_whole(field) else "a number"
     return f"{kind} from {low:,} to {high:,}"
 
 
@@ -136,9 +135,8 @@ def options_of(field: str) -> tuple[str, ...]:
     return tuple(str(option) for option in get_args(Case.model_fields[field].annotation) if isinstance(option, str))
 
 
-def _number_type(field: str) -> type:
-    annotation = Case.model_fields[field].annotation
-    return float if float in (annotation, *(get_args(a)[0] if get_args(a) else a for a in get_args(annotation))) else int
+def _is_whole(field: str) -> bool:
+    return isinstance(Case.model_fields[field].default, int)
 
 
 def _metadata(field: str) -> list[Any]:

@@ -71,6 +71,11 @@ def _find(kind: str, name: str) -> tuple[str, dict[str, Any]]:
     return row_id, tomllib.loads(_rows(kind)[row_id])[row_id]
 
 
+def id_of(kind: str, name: str) -> str:
+    """The permanent id behind an id or alias of kind "model", "gpu" or "link". Raises CatalogError."""
+    return _find(kind, name)[0]
+
+
 def _nearest(name: str, names: dict[str, str], count: int = 3) -> list[str]:
     import difflib  # only needed here, after an error
 

@@ -50,11 +50,11 @@ def notes(inputs: Inputs) -> tuple[str, ...]:
     if recovery.batch_fits(inputs).all():
         return ()
     each = float(recovery.moved_bytes(inputs, inputs.decode_context))
-    pool = float(np.asarray(inputs.pool_bytes_per_gpu))
+    pool, batch = float(np.asarray(inputs.pool_bytes_per_gpu)), float(np.asarray(inputs.decode_batch))
     return (
-        f"decode_batch: {format_count(float(np.asarray(inputs.decode_batch)))} running requests need "
-        f"{format_bytes(each * float(np.asarray(inputs.decode_batch)))} of KV on each GPU, the pool has "
-        f"{format_bytes(pool)}; allowed: up to {format_count(pool // each)}; prices that rest on the batch are left out",
+        f"decode_batch: {format_count(batch)} running requests need {format_bytes(each * batch)} of KV on each GPU, "
+        f"the pool has {format_bytes(pool)}; allowed: up to {format_count(pool // each)}; "
+        "prices that rest on the batch are left out",
     )
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kvmodel import break_even, recovery
+from kvmodel import break_even, catalog, kv_cache, recovery
+from kvmodel.arrays import Floats
+from kvmodel.case import BYTES_PER_VALUE
 from kvmodel.comparison import Comparison
 from kvmodel.recovery import STRATEGIES, at
-from kvmodel.step_time import Floats
 
 LENGTH_POINTS = 161
 MAP_POINTS = 81
 SHORTEST_TOKENS, LONGEST_TOKENS = 128, 131072
-BLOCK_SIZES = 2.0 ** np.arange(0, 11)
+BLOCK_SIZES: Floats = np.exp2(np.arange(11, dtype=float))
 SLOWEST_COPY_BYTES_PER_S, FASTEST_COPY_BYTES_PER_S = 0.5e9, 500e9
 SHOWN_PREEMPTIONS = 10
 
@@ -42,6 +44,28 @@ def cost_by_length(result: Comparison) -> CostCurves:
 
 
 @dataclass(frozen=True)
+class KvCurves:
+    """KV bytes of one request on each GPU, by model label, against context length."""
+
+    tokens: Floats
+    kv_bytes: dict[str, Floats]
+    chosen_label: str
+    chosen_tokens: float
+
+
+def kv_by_length(result: Comparison, others: Iterable[str] = ()) -> KvCurves:
+    """The chosen model's KV against length, and that of other models in the same KV dtype on one GPU each."""
+    case = result.case
+    chosen = catalog.model(case.model)
+    tokens = np.unique(np.rint(np.geomspace(SHORTEST_TOKENS, max(LONGEST_TOKENS, case.tokens), LENGTH_POINTS)))
+    value_bytes = BYTES_PER_VALUE[case.kv_dtype]
+    sizes = {chosen.label: kv_cache.kv_bytes(chosen.kv_layers, tokens, bytes_per_value=value_bytes, tp=case.tp)}
+    for other in map(catalog.model, others):
+        sizes.setdefault(other.label, kv_cache.kv_bytes(other.kv_layers, tokens, bytes_per_value=value_bytes))
+    return KvCurves(tokens, sizes, chosen.label, float(case.tokens))
+
+
+@dataclass(frozen=True)
 class BlockCurves:
     """Out-and-in cost over block sizes for every layout, bytes a copy, and recompute to compare with. [s], [bytes]"""
 
@@ -63,9 +87,7 @@ def cost_by_block(result: Comparison, layouts: tuple[str, ...]) -> BlockCurves:
         size, copies = recovery.moved_bytes(laid_out, one.tokens), recovery.copy_count(laid_out, one.tokens)
         per_copy[layout] = size / copies
     recompute_s = recovery.recompute(at(result.inputs, preemptions=1)).victim_delay_s
-    return BlockCurves(
-        BLOCK_SIZES, swap_s, per_copy, float(recompute_s), result.case.block_tokens, result.case.layout
-    )
+    return BlockCurves(BLOCK_SIZES, swap_s, per_copy, float(recompute_s), result.case.block_tokens, result.case.layout)
 
 
 @dataclass(frozen=True)

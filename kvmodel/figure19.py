@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kvmodel import assumptions, break_even, catalog, kv_cache, transfer
+from kvmodel.arrays import Floats, Numbers
 from kvmodel.case import BYTES_PER_VALUE
-from kvmodel.step_time import Floats
 from kvmodel.units import MS
 
 MODEL, GPU, LINK, LAYOUT = "opt-13b", "a100-sxm4-40gb", "pcie4-x16-cloud-2023", "per-layer-kv"
@@ -36,7 +35,7 @@ class Figure19:
     crossing_plotted_block_tokens: int
 
 
-def swap_s(block_tokens: ArrayLike, *, link: str = LINK) -> Floats:
+def swap_s(block_tokens: Numbers, *, link: str = LINK) -> Floats:
     """Out and in of the figure's 256 tokens, for any block size and catalog link. [s]"""
     model, copied_over = catalog.model(MODEL), catalog.link(link)
     tokens = assumptions.value("figure19", "tokens")
@@ -71,8 +70,8 @@ def figure19() -> Figure19:
     )
 
 
-def _unrounded_swap_s(block_tokens: ArrayLike) -> Floats:
+def _unrounded_swap_s(block_tokens: Numbers) -> Floats:
     """Between the plotted block sizes: the per-copy part falls as one over the block size, the rest stays."""
-    single, whole = swap_s([1, assumptions.value("figure19", "tokens")])
+    single, whole = swap_s(np.array([1, assumptions.value("figure19", "tokens")]))
     copying_s = (single - whole) / (1 - 1 / assumptions.value("figure19", "tokens"))
     return np.asarray(single - copying_s * (1 - 1 / np.asarray(block_tokens)))

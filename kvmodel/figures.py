@@ -1,17 +1,18 @@
-"""The numbers of one comparison as strings with units, ready to stand in a sentence; and the formula three ways."""
+"""The numbers of a comparison as strings with units, ready to stand in a sentence."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from kvmodel import break_even, catalog, kv_cache, recovery, step_time
-from kvmodel.case import BYTES_PER_VALUE, Case
+from kvmodel import assumptions, break_even, catalog, kv_cache, recovery, roofline, step_time
+from kvmodel.case import BYTES_PER_VALUE
 from kvmodel.comparison import Comparison
+from kvmodel.figure19 import Figure19
 from kvmodel.recovery import STRATEGIES
+from kvmodel.roofline_points import Roofline, StepCurve
 from kvmodel.units import (
-    GIB,
+    TB,
+    TFLOP,
     format_bytes,
     format_count,
     format_gb,
@@ -19,7 +20,9 @@ from kvmodel.units import (
     format_rate,
     format_ratio,
     format_seconds,
+    significant,
 )
+from kvmodel.verdict import Flip
 
 NONE = "–"
 
@@ -90,65 +93,82 @@ def _ratio(factor: float | None) -> str:
     return format_ratio(factor) if factor is not None else NONE
 
 
-@dataclass(frozen=True)
-class Factor:
-    """One letter of a formula: its LaTeX symbol, the number put in, and its unit."""
-
-    symbol: str
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True)
-class Term:
-    """A product of factors: the bytes of one group of layers."""
-
-    kind: str
-    factors: tuple[Factor, ...]
-
-    @property
-    def product(self) -> float:
-        return float(np.prod([factor.value for factor in self.factors]))
+def flip_figures(flip: Flip) -> dict[str, str]:
+    """One thing that turns the answer: where, what it is now, and how far away."""
+    shown = {
+        "copy_bytes_per_s": format_rate,
+        "bytes_per_copy": lambda size: format_bytes(size, digits=2),
+        "context_tokens": format_count,
+        "survival": format_percent,
+    }[flip.what]
+    return {"at": shown(flip.at), "now": shown(flip.now), "times": format_ratio(flip.times), "then": flip.then}
 
 
-def kv_terms(case: Case) -> tuple[Term, ...]:
-    """KV bytes of the whole request as products, one a group of layers; their sum is the size."""
-    return tuple(term for group in catalog.model(case.model).kv_layers for term in _group_terms(group, case))
+def kv_figures(result: Comparison) -> dict[str, str]:
+    """Sizes of the KV page: the whole request, one GPU's part, growth, and what does not grow."""
+    case = result.case
+    layers = catalog.model(case.model).kv_layers
+    value_bytes = BYTES_PER_VALUE[case.kv_dtype]
+    whole = float(kv_cache.kv_bytes(layers, case.tokens, bytes_per_value=value_bytes))
+    per_gpu = float(kv_cache.kv_bytes(layers, case.tokens, bytes_per_value=value_bytes, tp=case.tp))
+    hybrid_off = float(kv_cache.kv_bytes_hybrid_off(layers, case.tokens, bytes_per_value=value_bytes))
+    growth = float(kv_cache.growth_bytes_per_token(layers, bytes_per_value=value_bytes))
+    return {
+        "kv_dtype": case.kv_dtype,
+        "kv_total": format_bytes(whole),
+        "kv_total_gb": format_gb(whole),
+        "kv_per_gpu": format_bytes(
+            float(kv_cache.kv_bytes(layers, case.tokens, bytes_per_value=value_bytes, tp=case.tp))
+        ),
+        "growth": f"{format_count(growth)} B ({format_bytes(growth)})",
+        "fixed": format_bytes(float(kv_cache.fixed_bytes(layers, bytes_per_value=value_bytes))),
+        "hybrid_off": format_bytes(
+            float(kv_cache.kv_bytes_hybrid_off(layers, case.tokens, bytes_per_value=value_bytes))
+        ),
+    }
 
 
-def _group_terms(group: catalog.KvLayers, case: Case) -> list[Term]:
-    layers = Factor("L" if group.kind in ("full", "mla") else rf"L_\text{{{group.kind}}}", group.layers, "layers")
-    terms = []
-    if group.key_dim:
-        bounded = np.isfinite(group.bound_tokens)
-        held = Factor(r"\min(n, w)" if bounded else "n", min(case.tokens, group.bound_tokens), "tokens")
-        value_bytes = Factor("b", BYTES_PER_VALUE[case.kv_dtype], "bytes")
-        if group.kind == "mla":
-            widths = [Factor(r"(r_{kv} + d_\text{rope})", group.key_dim, "values")]
-        elif group.key_dim == group.value_dim:
-            heads = Factor("H_{kv}", group.kv_heads, "KV heads")
-            widths = [Factor("2", 2, "K and V"), heads, Factor("D", group.key_dim, "values")]
-        else:
-            heads = Factor("H_{kv}", group.kv_heads, "KV heads")
-            widths = [heads, Factor("(D_k + D_v)", group.key_dim + group.value_dim, "values")]
-        terms.append(Term(group.kind, (layers, *widths, held, value_bytes)))
-    if group.fixed_bytes:
-        terms.append(Term(group.kind, (layers, Factor(r"s", group.fixed_bytes, "bytes of state"))))
-    return terms
+def has_fixed_part(result: Comparison) -> bool:
+    """Whether some layers of the model stop growing."""
+    return bool(kv_cache.fixed_bytes(catalog.model(result.case.model).kv_layers, bytes_per_value=1) > 0)
 
 
-def latex(terms: tuple[Term, ...]) -> tuple[str, str, str]:
-    """The terms three ways: symbols, numbers put in, and the result with its unit."""
-    symbols = " + ".join(r" \cdot ".join(factor.symbol for factor in term.factors) for term in terms)
-    numbers = " + ".join(r" \cdot ".join(_plain(factor.value) for factor in term.factors) for term in terms)
-    total = sum(term.product for term in terms)
-    return f"M = {symbols}", f"M = {numbers}", rf"M = {_plain(total)}\ \text{{bytes}} = {_size(total)}"
+SHORT_STEP_TOKENS = 32
 
 
-def _plain(value: float) -> str:
-    return f"{value:,.0f}".replace(",", r"{,}")
+def roofline_figures(result: Comparison, line: Roofline, step: StepCurve) -> dict[str, str]:
+    """Ridge, points and knee of the Roofline page, and what the article says of an A100."""
+    shape, gpu, case = result.inputs.shape, result.inputs.gpu, result.case
+    short = SHORT_STEP_TOKENS
+    texts = {
+        "ridge": significant(line.ridge_flop_per_byte, 3),
+        "peak": f"{significant(line.peak_flop_per_s / TFLOP, 3)} TFLOP/s",
+        "hbm": f"{significant(line.hbm_bytes_per_s / TB, 3)} TB/s",
+        "knee": significant(step.knee_tokens, 2) if step.knee_tokens else NONE,
+        "weight_read": format_seconds(float(step_time.weight_read_s(short, shape, gpu, tp=case.tp))),
+        "short_step": format_seconds(float(step_time.step_s(short, shape, gpu, tp=case.tp))),
+        "short_compute": format_seconds(float(step_time.compute_s(short, shape, gpu, tp=case.tp))),
+        "batch_kv": format_bytes(float(recovery.batch_kv_bytes(result.inputs)) * case.tp),
+        "article_ridge": significant(assumptions.value("article", "ridge_flop_per_byte"), 3),
+        "gemm": format_percent(float(np.asarray(gpu.gemm_efficiency))),
+        "attention": format_percent(float(np.asarray(gpu.attention_efficiency))),
+        "weight_share": format_percent(float(np.asarray(gpu.weight_read_efficiency))),
+        "basis": assumptions.assumption("gemm_efficiency", case.gpu).basis,
+    }
+    for name, gpu_id in (("a100_80", "a100-sxm4-80gb"), ("a100_40", "a100-sxm4-40gb")):
+        row = catalog.gpu(gpu_id)
+        texts[name] = significant(float(roofline.ridge_flop_per_byte(row.peak_flop_per_s, row.hbm_bytes_per_s)), 3)
+    for point in line.points:
+        texts[f"{point.name}_intensity"] = significant(point.intensity_flop_per_byte, 2)
+        texts[f"{point.name}_rate"] = f"{significant(point.attained_flop_per_s / TFLOP, 2)} TFLOP/s"
+        texts[f"{point.name}_share"] = format_percent(point.attained_flop_per_s / line.peak_flop_per_s)
+    return texts
 
 
-def _size(size_bytes: float) -> str:
-    unit = rf"\text{{{format_bytes(size_bytes)}}}"
-    return unit if size_bytes < GIB else rf"{unit} = \text{{{format_gb(size_bytes)}}}"
+def figure19_figures(figure: Figure19) -> dict[str, str]:
+    """Crossing and ratios of the vLLM paper's Figure 19."""
+    return {
+        "crossing": format_count(figure.crossing_plotted_block_tokens),
+        "ratio": f"{significant(float(figure.ratio[-1]), 3)}x",
+        "ratio_measured": f"{significant(float(figure.ratio_measured[-1]), 3)}x",
+    }

@@ -7,11 +7,12 @@ A model's layers come as groups; a group is anything with the attributes of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+from kvmodel.arrays import Floats, Numbers
 
 LAYOUTS = ("per-layer-kv", "per-layer", "contiguous")
 
@@ -35,7 +36,7 @@ class LayerGroup(Protocol):
     def fixed_bytes(self) -> float: ...
 
 
-def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: ArrayLike, tp: ArrayLike = 1) -> NDArray[np.float64]:
+def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
     r"""Bytes that one token adds in one layer on one GPU while the layer still grows.
 
     .. math:: \max(1, H_{kv} / tp) \, (D_k + D_v) \, b
@@ -49,9 +50,7 @@ def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: ArrayLike, tp: 
     return np.asarray(heads * (group.key_dim + group.value_dim) * np.asarray(bytes_per_value, dtype=float))
 
 
-def kv_bytes(
-    layers: Iterable[LayerGroup], tokens: ArrayLike, *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
-) -> NDArray[np.float64]:
+def kv_bytes(layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
     r"""Bytes of KV that one request of `tokens` tokens needs on each GPU; `tp = 1` gives the whole.
 
     .. math:: M(n) = \sum_\text{groups} \text{layers} \, (\min(n, w) \, H_{kv} (D_k + D_v) \, b + \text{fixed})
@@ -62,47 +61,62 @@ def kv_bytes(
     bytes_per_value : 2 for bf16 and fp16, 1 for fp8; never follows the weights. [bytes]
         `tokens`, `bytes_per_value` and `tp` broadcast together; the result has their shape. [bytes]
 
-    Source: DESIGN of the vLLM KV manager, one term a layer kind; Kwon et al. 2023, section 3.
+    Source: vLLM 0.33, `kv_cache_interface.py`, one specification a layer kind; Kwon et al. 2023, section 3.
     """
-    return kv_bytes_in_blocks(layers, tokens, block_tokens=None, bytes_per_value=bytes_per_value, tp=tp)
+    length = np.asarray(tokens, dtype=float)
+    return _summed(layers, lambda group: np.minimum(length, group.bound_tokens), bytes_per_value, tp)
 
 
 def kv_bytes_in_blocks(
     layers: Iterable[LayerGroup],
-    tokens: ArrayLike,
+    tokens: Numbers,
     *,
-    block_tokens: ArrayLike | None,
-    bytes_per_value: ArrayLike,
-    tp: ArrayLike = 1,
-) -> NDArray[np.float64]:
+    block_tokens: Numbers,
+    bytes_per_value: Numbers,
+    tp: Numbers = 1,
+) -> Floats:
     """As :func:`kv_bytes`, with every layer's tokens rounded up to whole blocks: what is held and what moves."""
     length = np.asarray(tokens, dtype=float)
-    total: NDArray[np.float64] = np.zeros(())
+
+    def held(group: LayerGroup) -> Floats:
+        return blocks(np.minimum(length, group.bound_tokens), block_tokens) * block_tokens
+
+    return _summed(layers, held, bytes_per_value, tp)
+
+
+def kv_bytes_hybrid_off(
+    layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1
+) -> Floats:
+    """As :func:`kv_bytes` for an engine without a hybrid KV manager: window layers keep every token."""
+    length = np.asarray(tokens, dtype=float)
+    return _summed(layers, lambda group: length, bytes_per_value, tp)
+
+
+def _summed(
+    layers: Iterable[LayerGroup],
+    held_tokens: Callable[[LayerGroup], Floats],
+    bytes_per_value: Numbers,
+    tp: Numbers,
+) -> Floats:
+    total: Floats = np.zeros(())
     for group in layers:
-        held = np.minimum(length, group.bound_tokens)
-        if block_tokens is not None:
-            held = np.ceil(held / block_tokens) * block_tokens
         per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
-        total = total + group.layers * (held * per_token + group.fixed_bytes)
+        total = total + group.layers * (held_tokens(group) * per_token + group.fixed_bytes)
     return total
 
 
-def growth_bytes_per_token(
-    layers: Iterable[LayerGroup], *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
-) -> NDArray[np.float64]:
+def growth_bytes_per_token(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
     """Bytes that a token adds once every window is full: the slope of :func:`kv_bytes` at great length."""
-    growth: NDArray[np.float64] = np.zeros(())
+    growth: Floats = np.zeros(())
     for group in layers:
         if np.isinf(group.bound_tokens):
             growth = growth + group.layers * layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
     return growth
 
 
-def fixed_bytes(
-    layers: Iterable[LayerGroup], *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
-) -> NDArray[np.float64]:
+def fixed_bytes(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
     """Bytes that stop growing with length: full windows and chunks, and state of linear attention."""
-    fixed: NDArray[np.float64] = np.zeros(())
+    fixed: Floats = np.zeros(())
     for group in layers:
         bound = 0.0 if np.isinf(group.bound_tokens) else group.bound_tokens
         per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
@@ -110,31 +124,19 @@ def fixed_bytes(
     return fixed
 
 
-def kv_bytes_hybrid_off(
-    layers: Iterable[LayerGroup], tokens: ArrayLike, *, bytes_per_value: ArrayLike, tp: ArrayLike = 1
-) -> NDArray[np.float64]:
-    """As :func:`kv_bytes` for an engine without a hybrid KV manager: window layers keep every token."""
-    length = np.asarray(tokens, dtype=float)
-    total: NDArray[np.float64] = np.zeros(())
-    for group in layers:
-        per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
-        total = total + group.layers * (length * per_token + group.fixed_bytes)
-    return total
-
-
-def blocks(tokens: ArrayLike, block_tokens: ArrayLike) -> NDArray[np.float64]:
+def blocks(tokens: Numbers, block_tokens: Numbers) -> Floats:
     """Blocks that hold `tokens`: the last one may be part-filled. [blocks]"""
     return np.ceil(np.divide(tokens, block_tokens))
 
 
 def copies(
     layers: Iterable[LayerGroup],
-    tokens: ArrayLike,
+    tokens: Numbers,
     *,
-    block_tokens: ArrayLike,
+    block_tokens: Numbers,
     layout: str,
-    runs_per_block: ArrayLike = 1,
-) -> NDArray[np.float64]:
+    runs_per_block: Numbers = 1,
+) -> Floats:
     """Separate copies that move a request's KV one way.
 
     A block of a layer group is `2 x layers` pieces in the layout `per-layer-kv` (K and V apart, a layer
@@ -150,9 +152,12 @@ def copies(
     """
     if layout not in LAYOUTS:
         raise ValueError(f"layout: unknown {layout!r}; allowed: {', '.join(LAYOUTS)}")
-    total: NDArray[np.float64] = np.zeros(())
+    total: Floats = np.zeros(())
     for group in layers:
-        pieces = {"per-layer-kv": group.layers * (2 if group.value_dim else 1), "per-layer": group.layers}.get(layout, 1)
+        if not (group.key_dim or group.fixed_bytes):
+            continue  # shared and cross layers keep nothing of a text token
+        vectors = 2 if group.value_dim else 1
+        pieces = {"per-layer-kv": vectors * group.layers, "per-layer": group.layers, "contiguous": 1}[layout]
         in_blocks = blocks(np.minimum(np.asarray(tokens, dtype=float), group.bound_tokens), block_tokens)
         if group.kind == "state":
             in_blocks = np.minimum(1.0, tokens)

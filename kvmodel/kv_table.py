@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvmodel import assumptions, catalog, kv_cache, transfer
+from kvmodel.arrays import Floats
 from kvmodel.case import BYTES_PER_VALUE, Case
-from kvmodel.step_time import Floats
 from kvmodel.units import GB, MIB, MS
 
 TABLE_TOKENS = np.array([512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from kvmodel import recovery, step_time
+from kvmodel.arrays import Floats
 from kvmodel.recovery import at
 from kvmodel.resolve import Inputs
-from kvmodel.step_time import Floats
 
 PARTS = (
     "wait for blocks", "queue", "per-copy out", "wire out", "per-copy in", "wire in",

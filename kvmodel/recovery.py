@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kvmodel import kv_cache, step_time, transfer
+from kvmodel.arrays import Floats, Numbers
 from kvmodel.resolve import Inputs
-from kvmodel.step_time import Floats
 
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
 TINY_S = 1e-12
@@ -22,7 +21,7 @@ SPLIT_STEPS = 3  # of regula falsi for the best split of "both": more do not sho
 
 @dataclass(frozen=True)
 class Price:
-    """One strategy, all preemptions together. Times in s, sizes in bytes; `low_s`..`high_s` bound the victim's delay."""
+    """One strategy, all preemptions together, in s and bytes; `low_s` to `high_s` bound the victim's delay."""
 
     victim_delay_s: Floats
     out_s: Floats
@@ -59,7 +58,7 @@ def price(inputs: Inputs) -> dict[str, Price]:
     }
 
 
-def moved_bytes(inputs: Inputs, tokens: ArrayLike) -> Floats:
+def moved_bytes(inputs: Inputs, tokens: Numbers) -> Floats:
     """Bytes of whole blocks that one GPU copies for `tokens`."""
     return kv_cache.kv_bytes_in_blocks(
         inputs.kv_layers,
@@ -70,7 +69,7 @@ def moved_bytes(inputs: Inputs, tokens: ArrayLike) -> Floats:
     )
 
 
-def copy_count(inputs: Inputs, tokens: ArrayLike) -> Floats:
+def copy_count(inputs: Inputs, tokens: Numbers) -> Floats:
     """Copies that each GPU makes one way for `tokens`."""
     return kv_cache.copies(
         inputs.kv_layers,
@@ -81,7 +80,7 @@ def copy_count(inputs: Inputs, tokens: ArrayLike) -> Floats:
     )
 
 
-def out_s(inputs: Inputs, tokens: ArrayLike) -> Floats:
+def out_s(inputs: Inputs, tokens: Numbers) -> Floats:
     """Seconds to copy the KV of `tokens` to the host (D2H)."""
     rate = transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
     return transfer.copy_s(
@@ -89,7 +88,7 @@ def out_s(inputs: Inputs, tokens: ArrayLike) -> Floats:
     )
 
 
-def in_s(inputs: Inputs, tokens: ArrayLike) -> Floats:
+def in_s(inputs: Inputs, tokens: Numbers) -> Floats:
     """Seconds to bring the KV of `tokens` back (H2D), the engine's overhead of one load included."""
     rate = transfer.shared_rate_bytes_per_s(inputs.h2d_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
     copying_s = transfer.copy_s(
@@ -98,7 +97,7 @@ def in_s(inputs: Inputs, tokens: ArrayLike) -> Floats:
     return np.where(np.asarray(tokens) > 0, copying_s + inputs.load_overhead_s, 0.0)
 
 
-def prefill_alone_s(inputs: Inputs, new_tokens: ArrayLike, past_tokens: ArrayLike) -> Floats:
+def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Floats:
     """Seconds to prefill with the GPU to itself, as the engine of the chosen timing takes."""
     if not np.any(new_tokens):
         return np.zeros(())
@@ -108,7 +107,7 @@ def prefill_alone_s(inputs: Inputs, new_tokens: ArrayLike, past_tokens: ArrayLik
     return np.where(np.asarray(new_tokens) > 0, inputs.engine_factor * kernels_s + inputs.request_overhead_s, 0.0)
 
 
-def prefill_marginal_s(inputs: Inputs, new_tokens: ArrayLike, past_tokens: ArrayLike) -> Floats:
+def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Floats:
     """Seconds that a prefill adds to the running batch's steps; NaN where that batch exceeds the pool."""
     if not np.any(new_tokens):
         return np.zeros(())
@@ -164,11 +163,11 @@ def queue_s(inputs: Inputs) -> Floats:
     return _released_after_s(inputs, reserved, np.asarray(inputs.decode_context) + inputs.remaining_output)
 
 
-def _released_after_s(inputs: Inputs, tokens: ArrayLike, released_per_request: ArrayLike) -> Floats:
+def _released_after_s(inputs: Inputs, tokens: Numbers, released_per_request: Numbers) -> Floats:
     released = np.asarray(inputs.decode_batch, float) * released_per_request
     running = (released > 0) & batch_fits(inputs)
-    steps = np.asarray(tokens) * np.asarray(inputs.remaining_output) / np.where(running, released, np.nan)
-    return steps * decode_step_s(inputs)
+    steps = np.multiply(tokens, inputs.remaining_output) / np.where(running, released, np.nan)
+    return np.asarray(steps * decode_step_s(inputs))
 
 
 def wait(inputs: Inputs) -> Price:

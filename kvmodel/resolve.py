@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kvmodel import assumptions, capacity, catalog, kv_cache, weights
+from kvmodel.arrays import Numbers
 from kvmodel.case import BYTES_PER_VALUE, Case, DoesNotFit
 from kvmodel.catalog import Gpu, KvLayers, Model
 from kvmodel.step_time import AttentionGroup, GpuRates, ModelShape
@@ -25,32 +25,32 @@ class Inputs:
     gpu: GpuRates
     kv_layers: tuple[KvLayers, ...]
     layout: str
-    tp: ArrayLike
-    bytes_per_value: ArrayLike
-    tokens: ArrayLike
-    generated_tokens: ArrayLike
-    block_tokens: ArrayLike
-    runs_per_block: ArrayLike
-    h2d_bytes_per_s: ArrayLike
-    d2h_bytes_per_s: ArrayLike
-    per_copy_h2d_s: ArrayLike
-    per_copy_d2h_s: ArrayLike
-    host_memory_bytes_per_s: ArrayLike
-    preemptions: ArrayLike
-    tokens_between: ArrayLike
-    survival: ArrayLike
-    decode_batch: ArrayLike
-    decode_context: ArrayLike
-    remaining_output: ArrayLike
-    max_num_batched_tokens: ArrayLike
-    pool_bytes_per_gpu: ArrayLike
-    engine_factor: ArrayLike
-    request_overhead_s: ArrayLike
-    load_overhead_s: ArrayLike
-    decode_host_s: ArrayLike
-    decode_host_s_per_sequence: ArrayLike
-    prefill_band: ArrayLike
-    copy_band: ArrayLike
+    tp: Numbers
+    bytes_per_value: Numbers
+    tokens: Numbers
+    generated_tokens: Numbers
+    block_tokens: Numbers
+    runs_per_block: Numbers
+    h2d_bytes_per_s: Numbers
+    d2h_bytes_per_s: Numbers
+    per_copy_h2d_s: Numbers
+    per_copy_d2h_s: Numbers
+    host_memory_bytes_per_s: Numbers
+    preemptions: Numbers
+    tokens_between: Numbers
+    survival: Numbers
+    decode_batch: Numbers
+    decode_context: Numbers
+    remaining_output: Numbers
+    max_num_batched_tokens: Numbers
+    pool_bytes_per_gpu: Numbers
+    engine_factor: Numbers
+    request_overhead_s: Numbers
+    load_overhead_s: Numbers
+    decode_host_s: Numbers
+    decode_host_s_per_sequence: Numbers
+    prefill_band: Numbers
+    copy_band: Numbers
     swap_on_compute_stream: bool
     offload_prompt_only: bool
     available: tuple[str, ...]
@@ -69,7 +69,9 @@ def inputs(case: Case) -> Inputs:
         h2d = d2h = link.link_bytes_per_s
     if case.copy_gb_per_s is not None:
         h2d = d2h = case.copy_gb_per_s * GB
-    own_per_copy = case.per_copy_us is not None
+    per_copy_h2d_s, per_copy_d2h_s = link.per_copy_h2d_s, link.per_copy_d2h_s
+    if case.per_copy_us is not None:
+        per_copy_h2d_s = per_copy_d2h_s = case.per_copy_us * US
     resolved = Inputs(
         shape=model_shape(model),
         gpu=gpu_rates(gpu, case.timing),
@@ -83,8 +85,8 @@ def inputs(case: Case) -> Inputs:
         runs_per_block=case.runs_per_block,
         h2d_bytes_per_s=h2d,
         d2h_bytes_per_s=d2h,
-        per_copy_h2d_s=case.per_copy_us * US if own_per_copy else link.per_copy_h2d_s,
-        per_copy_d2h_s=case.per_copy_us * US if own_per_copy else link.per_copy_d2h_s,
+        per_copy_h2d_s=per_copy_h2d_s,
+        per_copy_d2h_s=per_copy_d2h_s,
         host_memory_bytes_per_s=assumptions.value("memory", "host_memory_gb_per_s") * GB,
         preemptions=case.preemptions,
         tokens_between=case.tokens_between,

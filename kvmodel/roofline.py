@@ -6,10 +6,11 @@ Source: Williams, Waterman, Patterson 2009, "Roofline: an insightful visual perf
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+from kvmodel.arrays import Floats, Numbers
 
 
-def ridge_flop_per_byte(peak_flop_per_s: ArrayLike, hbm_bytes_per_s: ArrayLike) -> NDArray[np.float64]:
+def ridge_flop_per_byte(peak_flop_per_s: Numbers, hbm_bytes_per_s: Numbers) -> Floats:
     """Intensity at which a kernel turns from memory bound to compute bound. [FLOP/byte]
 
     >>> ridge_flop_per_byte(312e12, 2.0e12).item()
@@ -19,12 +20,12 @@ def ridge_flop_per_byte(peak_flop_per_s: ArrayLike, hbm_bytes_per_s: ArrayLike) 
 
 
 def attainable_flop_per_s(
-    intensity_flop_per_byte: ArrayLike, *, peak_flop_per_s: ArrayLike, hbm_bytes_per_s: ArrayLike
-) -> NDArray[np.float64]:
+    intensity_flop_per_byte: Numbers, *, peak_flop_per_s: Numbers, hbm_bytes_per_s: Numbers
+) -> Floats:
     """The ceiling: memory rate times intensity, up to the peak. [FLOP/s]"""
     return np.minimum(peak_flop_per_s, np.multiply(intensity_flop_per_byte, hbm_bytes_per_s))
 
 
-def intensity_flop_per_byte(flop: ArrayLike, moved_bytes: ArrayLike) -> NDArray[np.float64]:
+def intensity_flop_per_byte(flop: Numbers, moved_bytes: Numbers) -> Floats:
     """Work done for each byte that crosses the memory bus. [FLOP/byte]"""
     return np.asarray(np.divide(flop, moved_bytes))

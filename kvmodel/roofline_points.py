@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kvmodel import break_even, recovery, roofline, step_time
+from kvmodel.arrays import Floats, Numbers
 from kvmodel.comparison import Comparison
-from kvmodel.step_time import Floats
 
 INTENSITIES = np.geomspace(0.5, 8192, 121)
 STEP_TOKENS = np.unique(np.rint(np.geomspace(1, 8192, 121)))
@@ -103,7 +102,7 @@ def step_curve(result: Comparison) -> StepCurve:
     """A step's time is flat while weights are read and linear once compute rules; the knee lies between."""
     shape, gpu, tp = result.inputs.shape, result.inputs.gpu, result.inputs.tp
 
-    def excess_s(tokens: ArrayLike) -> Floats:
+    def excess_s(tokens: Numbers) -> Floats:
         computing_s = step_time.compute_s(tokens, shape, gpu, tp=tp, sampled=0)
         return computing_s - step_time.weight_read_s(tokens, shape, gpu, tp=tp)
 

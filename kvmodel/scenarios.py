@@ -12,28 +12,33 @@ from kvmodel.units import format_rate, format_ratio, format_tokens
 from kvmodel.verdict import Contest
 
 COPY = {"recompute": "recompute", "swap": "copy", "offload": "copy", "both": "copy"}
+CONDITIONS = ("article", "today-v1", "today")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One variant under one condition: the Case, its comparison, and copy against recompute in it."""
+    """One variant under one condition: the Case, its comparison, and recompute against a copy in it.
+
+    `contest` is between what the engine has; with `only` it has nothing but one, which is set against a swap.
+    """
 
     variant: str
     condition: str
     comparison: Comparison
     contest: Contest
+    only: bool
 
     @property
     def pick(self) -> str:
-        """The model's word in the article's terms: `recompute`, `swap` (any copy), or `too close to call`."""
-        if self.contest.close:
-            return "too close to call"
-        return "recompute" if self.contest.winner == "recompute" else self.contest.winner
+        """The model's word: a strategy, or `too close to call`; the engine's only one where it has no other."""
+        if self.only:
+            return self.comparison.verdict.best.winner
+        return "too close to call" if self.contest.close else self.contest.winner
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: `outcomes` are all variants under the article's conditions, then all under today's."""
+    """A row of the table: `outcomes` are all variants under each condition in turn."""
 
     id: str
     article_pick: str
@@ -41,8 +46,9 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Whether the article's word holds: `holds`, `differs`, or `holds if`, over the row's outcomes."""
-        agree = [COPY.get(outcome.pick) == COPY[self.article_pick] for outcome in self.outcomes]
+        """Whether the article's word holds wherever the engine has a choice: `holds`, `holds if` or `differs`."""
+        chosen = [outcome for outcome in self.outcomes if not outcome.only]
+        agree = [COPY.get(outcome.pick) == COPY[self.article_pick] for outcome in chosen]
         return "holds" if all(agree) else "holds if" if any(agree) else "differs"
 
 
@@ -56,7 +62,7 @@ def row(row_id: str) -> Row:
     fields = catalog.table("scenarios")["rows"][row_id]
     outcomes = tuple(
         _outcome(variant["name"], condition, case_of(variant, condition))
-        for condition in ("article", "today")
+        for condition in CONDITIONS
         for variant in fields["variants"]
     )
     return Row(row_id, fields["article_pick"], outcomes)
@@ -72,6 +78,13 @@ def case_of(variant: dict[str, Any], condition: str) -> Case:
     return case_from(choices)
 
 
+def preset_case(name: str) -> Case:
+    """A named setting of scenarios.toml: one of the conditions on the default Case, or a Case of its own."""
+    choices = dict(catalog.table("scenarios")["presets"][name])
+    condition = choices.pop("condition", None)
+    return case_of(choices, condition) if condition else case_from(choices)
+
+
 def judge(case: Case, variant: str, condition: str) -> Outcome:
     """A reader's own Case, judged like a row."""
     return _outcome(variant, condition, case)
@@ -80,8 +93,8 @@ def judge(case: Case, variant: str, condition: str) -> Outcome:
 def _outcome(variant: str, condition: str, case: Case) -> Outcome:
     comparison = compare_case(case)
     best = comparison.verdict.best
-    pair = best if best.runner_up is not None else comparison.verdict.swap_or_recompute
-    return Outcome(variant, condition, comparison, pair)
+    only = best.runner_up is None
+    return Outcome(variant, condition, comparison, comparison.verdict.swap_or_recompute if only else best, only)
 
 
 def condition_text(outcome: Outcome) -> str:
@@ -128,4 +141,5 @@ def rows() -> list[dict[str, Any]]:
 
 def _in_words(outcome: Outcome) -> str:
     factor = f" {format_ratio(outcome.contest.factor)}" if outcome.contest.factor else ""
-    return f"{outcome.condition}, {outcome.variant}: {outcome.pick}{factor}"
+    best = f" ({outcome.contest.winner}{factor})" if outcome.only or outcome.contest.close else factor
+    return f"{outcome.condition}, {outcome.variant}: {outcome.pick}{best}"

@@ -14,14 +14,13 @@ Source: fit on public kernel tables (see `data/assumptions.toml`); every row the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
+from kvmodel.arrays import Floats, Numbers
+
 ACTIVATION_BYTES = 2  # bf16 and fp16 activations
 
 
@@ -59,27 +58,27 @@ class ModelShape:
 class GpuRates:
     """What a GPU reaches: peaks from the datasheet, efficiencies from the assumptions. Arrays broadcast."""
 
-    peak_flop_per_s: ArrayLike
-    hbm_bytes_per_s: ArrayLike
-    gemm_efficiency: ArrayLike
-    weight_read_efficiency: ArrayLike
-    attention_efficiency: ArrayLike
-    kv_read_efficiency: ArrayLike
-    kv_read_efficiency_beside_chunk: ArrayLike
-    activation_hbm_efficiency: ArrayLike
-    launch_s_per_layer: ArrayLike
-    all_reduce_start_s: ArrayLike
-    all_reduce_bytes_per_s: ArrayLike
+    peak_flop_per_s: Numbers
+    hbm_bytes_per_s: Numbers
+    gemm_efficiency: Numbers
+    weight_read_efficiency: Numbers
+    attention_efficiency: Numbers
+    kv_read_efficiency: Numbers
+    kv_read_efficiency_beside_chunk: Numbers
+    activation_hbm_efficiency: Numbers
+    launch_s_per_layer: Numbers
+    all_reduce_start_s: Numbers
+    all_reduce_bytes_per_s: Numbers
 
 
-def linear_flop(tokens: ArrayLike, shape: ModelShape, *, sampled: ArrayLike = 1) -> Floats:
+def linear_flop(tokens: Numbers, shape: ModelShape, *, sampled: Numbers = 1) -> Floats:
     """FLOP of the matrix products of a step: layers for every token, the head once a sampled sequence."""
     active = shape.layer_parameters + shape.experts_per_token * shape.expert_parameters
     head = shape.vocab_size * shape.hidden_size
     return np.asarray(tokens, float) * (2 * active) + np.asarray(sampled) * (2 * head)
 
 
-def weight_bytes_read(tokens: ArrayLike, shape: ModelShape) -> Floats:
+def weight_bytes_read(tokens: Numbers, shape: ModelShape) -> Floats:
     r"""Weight bytes that a step of `tokens` tokens reads, the head included.
 
     Experts are read once each if any token picks them: of E experts, k a token, T tokens reach
@@ -93,29 +92,25 @@ def weight_bytes_read(tokens: ArrayLike, shape: ModelShape) -> Floats:
     return np.asarray(dense_bytes + distinct * shape.expert_parameters * shape.expert_weight_bytes_per_parameter)
 
 
-def compute_s(
-    tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sampled: ArrayLike = 1
-) -> Floats:
+def compute_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Floats:
     """Seconds of a step's matrix products if weights were there at once."""
     flop = linear_flop(tokens, shape, sampled=sampled)
     return flop / (tp * np.asarray(gpu.gemm_efficiency) * gpu.peak_flop_per_s)
 
 
-def weight_read_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1) -> Floats:
+def weight_read_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Floats:
     """Seconds in which a step's weights stream in."""
     return weight_bytes_read(tokens, shape) / (tp * np.asarray(gpu.weight_read_efficiency) * gpu.hbm_bytes_per_s)
 
 
-def linear_s(
-    tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sampled: ArrayLike = 1
-) -> Floats:
+def linear_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Floats:
     """Seconds of a step's matrix products: smooth maximum of compute and weight read."""
     computing_s = compute_s(tokens, shape, gpu, tp=tp, sampled=sampled)
     reading_s = weight_read_s(tokens, shape, gpu, tp=tp)
     return np.sqrt(computing_s * computing_s + reading_s * reading_s)
 
 
-def attention_flop(new_tokens: ArrayLike, past_tokens: ArrayLike, shape: ModelShape) -> Floats:
+def attention_flop(new_tokens: Numbers, past_tokens: Numbers, shape: ModelShape) -> Floats:
     r"""FLOP of causal attention for `new_tokens` after `past_tokens`.
 
     .. math:: 4 H D L \, (n \, p + n^2 / 2)
@@ -144,25 +139,27 @@ def _bounded_pairs(position: Floats, group: AttentionGroup) -> Floats:
 
 
 def attention_s(
-    new_tokens: ArrayLike, past_tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1
+    new_tokens: Numbers, past_tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1
 ) -> Floats:
     """Seconds of prefill attention."""
-    return attention_flop(new_tokens, past_tokens, shape) / (tp * np.asarray(gpu.attention_efficiency) * gpu.peak_flop_per_s)
+    return attention_flop(new_tokens, past_tokens, shape) / (
+        tp * np.asarray(gpu.attention_efficiency) * gpu.peak_flop_per_s
+    )
 
 
-def activation_bytes_moved(tokens: ArrayLike, shape: ModelShape, *, tp: ArrayLike = 1) -> Floats:
+def activation_bytes_moved(tokens: Numbers, shape: ModelShape, *, tp: Numbers = 1) -> Floats:
     """Bytes that activations move over one GPU's memory bus: `L T (4 d + 3 d_ff / tp)` values of 16 bits."""
     values_per_token = shape.layers * (4 * shape.hidden_size + 3 * shape.intermediate_size / np.asarray(tp))
     return np.asarray(tokens, float) * (values_per_token * ACTIVATION_BYTES)
 
 
-def traffic_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1) -> Floats:
+def traffic_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Floats:
     """Seconds in which activations cross the memory bus."""
     rate = np.asarray(gpu.activation_hbm_efficiency) * gpu.hbm_bytes_per_s
     return np.asarray(activation_bytes_moved(tokens, shape, tp=tp) / rate)
 
 
-def all_reduce_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1) -> Floats:
+def all_reduce_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Floats:
     """Seconds of the two ring all-reduces a layer; nothing on one GPU."""
     share = (np.asarray(tp, float) - 1) / tp
     if not np.any(share):
@@ -171,13 +168,13 @@ def all_reduce_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: Arr
     return np.where(share > 0, 2 * shape.layers * (gpu.all_reduce_start_s + ring_s), 0.0)
 
 
-def kv_read_s(kv_bytes_per_gpu: ArrayLike, gpu: GpuRates, *, beside_chunk: bool) -> Floats:
+def kv_read_s(kv_bytes_per_gpu: Numbers, gpu: GpuRates, *, beside_chunk: bool) -> Floats:
     """Seconds in which decoding sequences read their KV: slower on some GPUs while a chunk shares the step."""
     efficiency = gpu.kv_read_efficiency_beside_chunk if beside_chunk else gpu.kv_read_efficiency
     return np.asarray(kv_bytes_per_gpu / (np.asarray(efficiency) * gpu.hbm_bytes_per_s))
 
 
-def step_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sampled: ArrayLike = 1) -> Floats:
+def step_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Floats:
     """Seconds of a step of `tokens` new tokens before attention and KV reads; nothing for no tokens."""
     seconds = (
         linear_s(tokens, shape, gpu, tp=tp, sampled=sampled)
@@ -189,21 +186,23 @@ def step_s(tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike
 
 
 def decode_s(
-    sequences: ArrayLike, kv_bytes_per_gpu: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1
+    sequences: Numbers, kv_bytes_per_gpu: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1
 ) -> Floats:
     """Seconds of a step that decodes one token for each of `sequences`; `kv_bytes_per_gpu` are all of theirs."""
-    return step_s(sequences, shape, gpu, tp=tp, sampled=sequences) + kv_read_s(kv_bytes_per_gpu, gpu, beside_chunk=False)
+    return step_s(sequences, shape, gpu, tp=tp, sampled=sequences) + kv_read_s(
+        kv_bytes_per_gpu, gpu, beside_chunk=False
+    )
 
 
 def prefill_s(
-    new_tokens: ArrayLike,
-    past_tokens: ArrayLike,
+    new_tokens: Numbers,
+    past_tokens: Numbers,
     shape: ModelShape,
     gpu: GpuRates,
     *,
-    tp: ArrayLike = 1,
-    chunk_tokens: ArrayLike,
-    sequences: ArrayLike = 1,
+    tp: Numbers = 1,
+    chunk_tokens: Numbers,
+    sequences: Numbers = 1,
 ) -> Floats:
     """Seconds of kernels to prefill, alone on the GPU, in chunks.
 
@@ -222,15 +221,15 @@ def prefill_s(
 
 
 def marginal_prefill_s(
-    new_tokens: ArrayLike,
-    past_tokens: ArrayLike,
+    new_tokens: Numbers,
+    past_tokens: Numbers,
     shape: ModelShape,
     gpu: GpuRates,
     *,
-    decode_sequences: ArrayLike,
-    decode_kv_bytes_per_gpu: ArrayLike,
-    max_num_batched_tokens: ArrayLike,
-    tp: ArrayLike = 1,
+    decode_sequences: Numbers,
+    decode_kv_bytes_per_gpu: Numbers,
+    max_num_batched_tokens: Numbers,
+    tp: Numbers = 1,
 ) -> Floats:
     """Seconds that a prefill adds to the steps of a running batch: with its chunks less without them.
 
@@ -251,11 +250,18 @@ def marginal_prefill_s(
         mixed_s = step_s(decodes + chunk, shape, gpu, tp=tp, sampled=decodes + 1)
         return np.where(chunk > 0, mixed_s - decoding_s + slower_read_s, 0.0)
 
-    return full_chunks * added_s(room) + added_s(rest) + attention_s(new, past_tokens, shape, gpu, tp=tp)
+    chunks_s: Floats = full_chunks * added_s(room) + added_s(rest)
+    return chunks_s + attention_s(new, past_tokens, shape, gpu, tp=tp)
 
 
 def floor_s(
-    new_tokens: ArrayLike, past_tokens: ArrayLike, shape: ModelShape, gpu: GpuRates, *, tp: ArrayLike = 1, sequences: ArrayLike = 1
+    new_tokens: Numbers,
+    past_tokens: Numbers,
+    shape: ModelShape,
+    gpu: GpuRates,
+    *,
+    tp: Numbers = 1,
+    sequences: Numbers = 1,
 ) -> Floats:
     """Seconds below which no prefill can be: datasheet peak and memory rate, perfectly overlapped."""
     tokens = np.asarray(new_tokens, float) * sequences
@@ -266,13 +272,13 @@ def floor_s(
 
 
 def prefill_parts_s(
-    new_tokens: ArrayLike,
-    past_tokens: ArrayLike,
+    new_tokens: Numbers,
+    past_tokens: Numbers,
     shape: ModelShape,
     gpu: GpuRates,
     *,
-    tp: ArrayLike = 1,
-    chunk_tokens: ArrayLike,
+    tp: Numbers = 1,
+    chunk_tokens: Numbers,
 ) -> dict[str, Floats]:
     """What :func:`prefill_s` is made of, for one sequence; the parts add up to it."""
     new = np.asarray(new_tokens, float)
@@ -280,7 +286,7 @@ def prefill_parts_s(
     rest = new - full_chunks * chunk_tokens
     has_rest = np.asarray(rest > 0, dtype=float)
 
-    def chunked(part_s: Callable[[ArrayLike], Floats]) -> Floats:
+    def chunked(part_s: Callable[[Numbers], Floats]) -> Floats:
         return full_chunks * part_s(chunk_tokens) + has_rest * part_s(rest)
 
     return {

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+from kvmodel.arrays import Floats, Numbers
 
 
-def copy_s(
-    copies: ArrayLike, size_bytes: ArrayLike, *, per_copy_s: ArrayLike, link_bytes_per_s: ArrayLike
-) -> NDArray[np.float64]:
+def copy_s(copies: Numbers, size_bytes: Numbers, *, per_copy_s: Numbers, link_bytes_per_s: Numbers) -> Floats:
     r"""Seconds to move `size_bytes` one way in `copies` pieces.
 
     .. math:: t = N \, t_0 + M / B
@@ -38,13 +37,11 @@ def copy_s(
     return np.asarray(np.multiply(copies, per_copy_s) + np.divide(size_bytes, link_bytes_per_s))
 
 
-def effective_bytes_per_s(size_bytes: ArrayLike, seconds: ArrayLike) -> NDArray[np.float64]:
+def effective_bytes_per_s(size_bytes: Numbers, seconds: Numbers) -> Floats:
     """The rate that a copy reached with everything in it. [bytes/s]"""
     return np.asarray(np.divide(size_bytes, seconds))
 
 
-def shared_rate_bytes_per_s(
-    link_bytes_per_s: ArrayLike, tp: ArrayLike, host_memory_bytes_per_s: ArrayLike
-) -> NDArray[np.float64]:
+def shared_rate_bytes_per_s(link_bytes_per_s: Numbers, tp: Numbers, host_memory_bytes_per_s: Numbers) -> Floats:
     """Rate that each of `tp` GPUs gets when all copy at once: its own link, or its part of the host's memory."""
     return np.minimum(link_bytes_per_s, np.divide(host_memory_bytes_per_s, tp))

@@ -1,0 +1,58 @@
+"""Presets, views and break-even sentences of the Crossover page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from explorer import controls, prose
+from kvmodel import curves, figure19, kv_cache
+from kvmodel.charts import crossover, theme
+from kvmodel.comparison import Comparison
+from kvmodel.scenarios import preset_case
+
+PRESETS = ("figure19", "article", "today")
+VIEWS = ("length", "block-size", "winner-map", "preemptions", "figure19")
+
+
+def presets() -> None:
+    """Buttons that put a known setting into the controls."""
+    st.caption(prose.label("crossover", "presets"))
+    with st.container(horizontal=True):
+        for name in PRESETS:
+            controls.preset(prose.label("crossover", f"preset.{name}"), preset_case(name))
+
+
+def view() -> str:
+    """Which chart is shown; in the URL, so that a link shows the same one."""
+    chosen = st.segmented_control(
+        prose.label("crossover", "view"), VIEWS, default=VIEWS[0], key="view", bind="query-params", required=True
+    )
+    return chosen or VIEWS[0]
+
+
+def draw(name: str, result: Comparison) -> tuple[Any, str]:
+    """The figure of a view and its alternative text."""
+    palette = theme.STREAMLIT
+    if name == "block-size":
+        blocks = curves.cost_by_block(result, kv_cache.LAYOUTS)
+        return crossover.cost_by_block(blocks, palette=palette), crossover.cost_by_block_alt(blocks)
+    if name == "winner-map":
+        winners = curves.winner_map(result)
+        return crossover.winner_map(winners, palette=palette), crossover.winner_map_alt(winners)
+    if name == "preemptions":
+        repeated = curves.cost_by_preemptions(result)
+        return crossover.cost_by_preemptions(repeated, palette=palette), crossover.cost_by_preemptions_alt(repeated)
+    if name == "figure19":
+        paper = figure19.figure19()
+        return crossover.figure19(paper, palette=palette), crossover.figure19_alt(paper)
+    lengths = curves.cost_by_length(result)
+    return crossover.cost_by_length(lengths, palette=palette), crossover.cost_by_length_alt(lengths)
+
+
+def break_evens(result: Comparison, numbers: dict[str, str]) -> list[str]:
+    """One sentence a break-even; where there is none, that."""
+    names = ("copy_bytes_per_s", "bytes_per_copy", "context_tokens", "survival", "preemptions")
+    exists = {name: getattr(result.even, name) is not None for name in names}
+    return [prose.text("crossover", f"even.{name}" + ("" if exists[name] else ".none"), numbers) for name in names]

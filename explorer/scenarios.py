@@ -1,0 +1,48 @@
+"""Rows of the Scenarios page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from explorer import controls, prose, show
+from kvmodel import tables
+from kvmodel.scenarios import Outcome, Row, condition_text, table
+
+
+@st.cache_resource(show_spinner=False)
+def rows() -> tuple[Row, ...]:
+    """The article's rows: they depend on nothing a reader chooses, so they are computed once."""
+    return table()
+
+
+def show_row(row: Row) -> None:
+    """What the article says, whether it holds, and every outcome."""
+    st.subheader(prose.label("scenarios", f"row.{row.id}"))
+    st.markdown(f"{prose.text('scenarios', f'says.{row.id}')} **{prose.text('scenarios', f'verdict.{row.verdict}')}**")
+    show_outcomes(row.outcomes)
+
+
+def show_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """A table line an outcome, and links that open each in Crossover."""
+    columns = ("conditions", "case", "model", "recompute", "copy", "turns")
+    show.table([prose.label("scenarios", f"column.{name}") for name in columns], [_cells(each) for each in outcomes])
+    with st.container(horizontal=True):
+        for each in outcomes:
+            condition = prose.label("scenarios", f"condition.{each.condition}")
+            label = f"{prose.label('scenarios', 'open')}: {each.variant}, {condition}"
+            show.go_to("crossover", label, controls.query_of(each.comparison.case))
+
+
+def _cells(outcome: Outcome) -> list[str]:
+    cells = tables.outcome_cells(outcome)
+    section = "pick_only" if outcome.only else "pick_close" if outcome.contest.close else "pick"
+    return [
+        prose.label("scenarios", f"condition.{outcome.condition}"),
+        outcome.variant,
+        prose.text("scenarios", section, cells),
+        cells["recompute"],
+        cells["copy"],
+        condition_text(outcome),
+    ]

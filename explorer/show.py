@@ -1,0 +1,33 @@
+"""Charts, tables and links on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from explorer.frame import PAGES
+
+CONFIG = {"displayModeBar": False, "displaylogo": False, "scrollZoom": False}
+
+
+def chart(figure: Any, *, alt: str, key: str) -> None:
+    """One Plotly figure, in the app's colours; `alt` is what a screen reader says instead."""
+    st.plotly_chart(figure, theme="streamlit", alt=alt, key=key, config=CONFIG, width="stretch")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A Markdown table: first column to the left, numbers to the right."""
+    rule = [":--", *["--:"] * (len(header) - 1)]
+    lines = (" | ".join(cells) for cells in (header, rule, *rows))
+    st.markdown("\n".join(f"| {line} |" for line in lines))
+
+
+def bullets(lines: Iterable[str]) -> None:
+    st.markdown("\n".join(f"- {line}" for line in lines))
+
+
+def go_to(page: str, label: str, query: dict[str, str] | None = None) -> None:
+    """A link to another page, with inputs to open it with."""
+    st.page_link(PAGES[page], label=label, query_params=query)

@@ -1,0 +1,188 @@
+"""The command line's answers as text for people; each function takes the JSON answer of the command of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kvmodel.units import (
+    format_bytes,
+    format_count,
+    format_gb,
+    format_percent,
+    format_rate,
+    format_ratio,
+    format_seconds,
+    significant,
+)
+
+Answer = dict[str, Any]
+NONE = "–"
+FLIPS = {
+    "copy_bytes_per_s": ("copy rate", format_rate),
+    "bytes_per_copy": ("size of a copy", format_bytes),
+    "context_tokens": ("context length [tokens]", format_count),
+    "survival": ("share still in the prefix cache", format_percent),
+}
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell: the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
+
+
+def listed(*rows: tuple[str, str]) -> str:
+    """Names and values, both to the left."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def seconds(value: float | None) -> str:
+    return NONE if value is None else format_seconds(value) if value else "0"
+
+
+def memory(value: float) -> str:
+    return f"{format_bytes(value)} ({format_count(value)} B)"
+
+
+def size(answer: Answer) -> str:
+    groups = [
+        f"{group['layers']} {group['kind']} layers, {group['kv_heads']} x ({group['key_dim']} + {group['value_dim']})"
+        + (f", up to {format_count(group['bound_tokens'])} tokens" if group["bound_tokens"] else "")
+        + (f", {format_bytes(group['fixed_bytes'])} fixed" if group["fixed_bytes"] else "")
+        for group in answer["fields_used"]["kv_layers"]
+    ]
+    heading = f"{answer['model']}, {format_count(answer['tokens'])} tokens, {answer['kv_dtype']} KV"
+    return f"{heading}\n\n" + listed(
+        ("KV of the request", memory(answer["kv_bytes"])),
+        (f"on each GPU at tp {answer['tp']}", memory(answer["kv_bytes_per_gpu"])),
+        (f"held, in blocks of {answer['block_tokens']}", memory(answer["kv_bytes_in_blocks"])),
+        ("growth per token", memory(answer["growth_bytes_per_token"])),
+        ("stops growing at", memory(answer["fixed_bytes"])),
+        ("without a hybrid KV manager", memory(answer["kv_bytes_hybrid_off"])),
+        ("from", "; ".join(groups)),
+    )
+
+
+def capacity(answer: Answer) -> str:
+    heading = f"{answer['model']} on {answer['tp']} x {answer['gpu']}, {answer['kv_dtype']} KV"
+    return f"{heading}\n\n" + listed(
+        ("KV pool of each GPU", memory(answer["pool_bytes"])),
+        ("", f"{format_count(answer['pool_blocks'])} blocks, {format_count(answer['pool_tokens'])} tokens"),
+        (
+            f"requests of {format_count(answer['max_model_len'])} tokens",
+            f"{significant(answer['max_concurrency'], 3)} at a time",
+        ),
+        ("GPU memory", memory(answer["total_bytes"])),
+        ("usable by the engine", memory(answer["usable_bytes"])),
+        ("weights", memory(answer["weight_bytes"])),
+        ("activations", memory(answer["activation_bytes"])),
+        ("engine", memory(answer["engine_bytes"])),
+    )
+
+
+def prefill(answer: Answer) -> str:
+    past = f" after {format_count(answer['past'])}" if answer["past"] else ""
+    batch = f" in each of {format_count(answer['batch'])} sequences" if answer["batch"] > 1 else ""
+    heading = (
+        f"{answer['model']} on {answer['tp']} x {answer['gpu']}: {format_count(answer['tokens'])} tokens{past}{batch}"
+    )
+    rows = [
+        ("prefill", f"{seconds(answer['prefill_s'])}, from {seconds(answer['low_s'])} to {seconds(answer['high_s'])}"),
+        ("floor", f"{seconds(answer['floor_s'])} at the datasheet's peaks"),
+        ("bound by", answer["bound"]),
+        ("MFU", format_percent(answer["mfu"])),
+    ]
+    if answer["kernel_parts"]:
+        parts = (f"{name.removesuffix('_s')} {seconds(value)}" for name, value in answer["kernel_parts"].items())
+        rows.append(("kernels", ", ".join(parts)))
+    return f"{heading}, timing {answer['timing']}\n\n" + listed(*rows)
+
+
+def copy(answer: Answer) -> str:
+    copies = f"{format_count(answer['copies'])} x {format_bytes(answer['bytes_per_copy'])}"
+    return f"{answer['link']}, {answer['direction'].upper()}: {copies}\n\n" + listed(
+        ("copy", f"{seconds(answer['copy_s'])} for {format_gb(answer['total_bytes'])}"),
+        (
+            "effective rate",
+            f"{format_rate(answer['effective_bytes_per_s'])} of {format_rate(answer['link_bytes_per_s'])}",
+        ),
+        ("bytes on the wire", seconds(answer["wire_s"])),
+        ("fixed cost of a copy", seconds(answer["per_copy_s"])),
+    )
+
+
+def compare(answer: Answer) -> str:
+    chosen, verdict = answer["case"], answer["verdict"]
+    times = f", preempted {chosen['preemptions']} times" if chosen["preemptions"] > 1 else ""
+    heading = (
+        f"{chosen['model']} on {chosen['tp']} x {chosen['gpu']}, {chosen['link']}: "
+        f"{format_count(chosen['tokens'])} tokens of {chosen['kv_dtype']} KV{times}\n"
+        f"timing {chosen['timing']}, policy {chosen['policy']}"
+    )
+    rows = [["strategy", "victim delay", "low", "high", "out", "in", "GPU time", "link", "recomputed"]]
+    for name, price in answer["strategies"].items():
+        keys = ("victim_delay_s", "low_s", "high_s", "out_s", "in_s", "gpu_s")
+        cells = [seconds(price[key]) for key in keys]
+        counted = format_gb(price["link_bytes"]), f"{format_count(price['recomputed_tokens'])} tokens"
+        rows.append([name + ("" if price["available"] else " (not in this engine)"), *cells, *counted])
+    lines = [
+        f"wait for free blocks, which every strategy pays: {seconds(answer['wait_for_blocks_s'])}",
+        f"{verdict['objective']}: {contest(verdict)}",
+        f"swap or recompute: {contest(verdict['swap_or_recompute'])}",
+        *(flip(entry) for entry in verdict["flips_if"]),
+        f"offload costs less than recompute from {preemptions(answer['break_even']['preemptions'])}",
+    ]
+    notes = [f"note: {note}" for note in answer["notes"]]
+    return "\n\n".join(["\n".join(part) for part in ([heading], [table(rows)], lines, notes) if part])
+
+
+def contest(judged: Answer) -> str:
+    if judged["runner_up"] is None:
+        return f"{judged['winner']}, the only one this engine has"
+    if judged["factor"] is None:
+        return f"{judged['winner']} before {judged['runner_up']}"
+    apart = f"{format_ratio(judged['factor'])} before {judged['runner_up']}"
+    return f"{judged['winner']}, {apart}" + (", too close to call" if judged["close"] else "")
+
+
+def flip(entry: Answer) -> str:
+    name, format_value = FLIPS[entry["what"]]
+    return f"{entry['then']} at a {name} of {format_value(entry['at'])} (now {format_value(entry['now'])})"
+
+
+def preemptions(count: int | None) -> str:
+    return "no number of preemptions up to 1,000" if count is None else f"{count} preemption{'s' if count > 1 else ''}"
+
+
+def figure19(answer: Answer) -> str:
+    rows = [["block [tokens]", "swap", "recompute / swap as plotted", "as measured"]]
+    for index, block in enumerate(answer["block_tokens"]):
+        ratios = (significant(answer[key][index], 3) for key in ("ratio", "ratio_measured"))
+        rows.append([str(block), format_seconds(answer["swap_s"][index], 3), *ratios])
+    return "\n".join([
+        "Figure 19a of the vLLM paper: OPT-13B, A100-40GB, 256 tokens", "",
+        table(rows), "",
+        f"recompute: {format_seconds(answer['recompute_plotted_s'], 3)} as plotted, "
+        f"{format_seconds(answer['recompute_measured_s'], 3)} as measured",
+        f"as plotted they cross at a block of {significant(answer['crossing_block_tokens'], 3)} tokens; "
+        f"the nearest one plotted is {answer['crossing_plotted_block_tokens']}",
+    ])  # fmt: skip
+
+
+def scenarios(answer: Answer) -> str:
+    rows = answer["rows"]
+    return "\n\n".join(
+        "\n".join([f"{row['id']}: the article says {row['article']}", f"  {row['condition']}"]
+                  + [f"  {part}" for part in row["model"].split("; ")])
+        for row in rows
+    )  # fmt: skip
+
+
+def chart(answer: Answer) -> str:
+    return f"{answer['chart']} is in {answer['output']}"

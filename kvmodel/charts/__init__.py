@@ -1,0 +1,110 @@
+"""Charts: a result becomes a plotly Figure, one file a page. This seam draws a chart by name for a Case.
+
+Pages call the draw functions of the files with results they have; the command line calls :func:`draw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from kvmodel import curves, figure19, kv_cache, parts, roofline_points
+from kvmodel import scenarios as scenario_table
+from kvmodel.case import Case, CaseError
+from kvmodel.charts import crossover, home, kv_size, labels, roofline, scenarios, theme
+from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
+from kvmodel.comparison import Comparison, compare_case
+
+__all__ = ["LIGHT", "NAMES", "STREAMLIT", "Palette", "alt", "draw", "points"]
+
+BESIDE = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3")
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """What a chart shows (the arguments of its functions), and its three functions."""
+
+    shows: Callable[[Case], tuple[Any, ...]]
+    figure: Callable[..., go.Figure]
+    words: Callable[..., str]
+    rows: Callable[..., list[theme.Row]]
+
+
+def _parts(case: Case) -> tuple[Any, ...]:
+    return (parts.parts(compare_case(case).inputs),)
+
+
+def _of(compute: Callable[[Comparison], Any]) -> Callable[[Case], tuple[Any, ...]]:
+    return lambda case: (compute(compare_case(case)),)
+
+
+_CHARTS = {
+    "timeline": _Chart(_parts, home.timeline, home.timeline_alt, home.timeline_points),
+    "kv-size": _Chart(
+        _of(lambda result: curves.kv_by_length(result, BESIDE)),
+        kv_size.kv_by_length, kv_size.kv_by_length_alt, kv_size.kv_by_length_points,
+    ),
+    "roofline": _Chart(
+        _of(roofline_points.roofline_of), roofline.roofline, roofline.roofline_alt, roofline.roofline_points
+    ),
+    "step-time": _Chart(
+        _of(roofline_points.step_curve), roofline.step_time, roofline.step_time_alt, roofline.step_time_points
+    ),
+    "crossover": _Chart(
+        _of(curves.cost_by_length),
+        crossover.cost_by_length, crossover.cost_by_length_alt, crossover.cost_by_length_points,
+    ),
+    "block-size": _Chart(
+        _of(lambda result: curves.cost_by_block(result, kv_cache.LAYOUTS)),
+        crossover.cost_by_block, crossover.cost_by_block_alt, crossover.cost_by_block_points,
+    ),
+    "winner-map": _Chart(
+        _of(curves.winner_map), crossover.winner_map, crossover.winner_map_alt, crossover.winner_map_points,
+    ),
+    "preemptions": _Chart(
+        _of(curves.cost_by_preemptions),
+        crossover.cost_by_preemptions, crossover.cost_by_preemptions_alt, crossover.cost_by_preemptions_points,
+    ),
+    "parts": _Chart(
+        _parts, crossover.stacked_parts, crossover.stacked_parts_alt, crossover.stacked_parts_points
+    ),
+    "figure19": _Chart(
+        lambda case: (figure19.figure19(),), crossover.figure19, crossover.figure19_alt, crossover.figure19_points
+    ),
+    "scenarios": _Chart(
+        lambda case: (scenario_table.table(),), scenarios.outcomes, scenarios.outcomes_alt, scenarios.outcomes_points
+    ),
+}  # fmt: skip
+NAMES = tuple(_CHARTS)
+_WITHOUT_CASE = ("figure19", "scenarios")
+
+
+def draw(name: str, case: Case, *, palette: Palette = LIGHT) -> go.Figure:
+    """A chart by name, computed for a Case, with a footer that says for which.
+
+    Raises CaseError, one sentence, on an unknown name or a Case that does not fit.
+    """
+    chart = _chart(name)
+    fig = chart.figure(*chart.shows(case), palette=palette)
+    return labels.footer(fig, None if name in _WITHOUT_CASE else case, palette)
+
+
+def alt(name: str, case: Case) -> str:
+    """The chart's key numbers in words."""
+    chart = _chart(name)
+    return chart.words(*chart.shows(case))
+
+
+def points(name: str, case: Case) -> list[theme.Row]:
+    """The plotted numbers, base units in the column names, a row an x; None for what is unknown."""
+    chart = _chart(name)
+    return chart.rows(*chart.shows(case))
+
+
+def _chart(name: str) -> _Chart:
+    if name not in _CHARTS:
+        raise CaseError(f"chart: {name!r} given; allowed: {', '.join(NAMES)}")
+    return _CHARTS[name]

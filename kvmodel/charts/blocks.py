@@ -1,0 +1,157 @@
+"""Block size: swap cost for each layout with its bytes a copy, and Figure 19 of the vLLM paper."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from kvmodel.arrays import Floats
+from kvmodel.charts import labels, theme
+from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.curves import BlockCurves
+from kvmodel.figure19 import Figure19
+from kvmodel.units import MS, format_bytes, format_count, format_ratio, format_seconds
+
+
+def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure:
+    """Swap out and in against block size, a line a layout; above, the bytes of one copy in the chosen layout."""
+    chosen = curves.chosen_layout
+    names = [f"swap {name}" for name in curves.swap_s]
+    fig = theme.figure(palette, right=labels.room_px([*curves.swap_s, "recompute"]))
+    _block_axis(fig, curves.block_tokens, palette)
+    theme.seconds_axis(fig, [*curves.swap_s.values(), curves.recompute_s], palette, title="victim delay [s]")
+    for name, layout in zip(names, curves.swap_s, strict=True):
+        theme.line(
+            fig, curves.block_tokens, curves.swap_s[layout], name, color=palette.swap, mode="lines+markers",
+            width=2.4 if layout == chosen else 1.2, marker={"size": 6 if layout == chosen else 4},
+            xaxis="x2" if layout == chosen else "x",
+        )  # fmt: skip
+    _recompute_line(fig, curves.block_tokens, curves.recompute_s, palette, name="recompute")
+    _bytes_axis_above(fig, curves, palette)
+    labels.chosen_line(fig, curves.chosen_block_tokens, "", palette)
+    there = labels.value_at(curves.block_tokens, curves.swap_s[chosen], curves.chosen_block_tokens)
+    theme.dot(fig, curves.chosen_block_tokens, there, color=palette.swap, palette=palette)
+    labels.value_labels(
+        fig, curves.chosen_block_tokens, [(format_seconds(there), there, palette.swap)], palette.background
+    )
+    ends = [
+        (f"<b>{layout}</b>" if layout == chosen else layout, float(series[-1]), palette.swap)
+        for layout, series in curves.swap_s.items()
+    ]
+    labels.end_labels(fig, [*ends, ("recompute", curves.recompute_s, palette.recompute)])
+    return fig
+
+
+def _block_axis(fig: go.Figure, blocks: Floats, palette: Palette) -> None:
+    ticks = blocks[::2]
+    span = (float(blocks[0]) / 1.15, float(blocks[-1]) * 1.15)
+    texts = [format_count(tick) for tick in ticks]
+    theme.axis(fig, "xaxis", palette, title="block size [tokens]", span=span, ticks=list(ticks), labels=texts)
+    theme.hover_title(fig, "blocks of %{x} tokens")
+
+
+def _bytes_axis_above(fig: go.Figure, curves: BlockCurves, palette: Palette) -> None:
+    """The same x axis once more, on top, in bytes a copy: the honest axis."""
+    per_copy = np.asarray(curves.bytes_per_copy[curves.chosen_layout])
+    fig.layout.margin.t = 58
+    fig.layout.xaxis2 = fig.layout.xaxis.to_plotly_json() | {
+        "overlaying": "x",
+        "matches": "x",
+        "side": "top",
+        "showline": False,
+        "title": {
+            "text": f"size of one copy, {curves.chosen_layout} [bytes]",
+            "font": {"size": 12, "color": palette.muted},
+            "standoff": 6,
+        },
+        "tickvals": list(curves.block_tokens[::4]),
+        "ticktext": [format_bytes(size, digits=2).replace(".0 ", " ") for size in per_copy[::4]],
+    }
+
+
+def _recompute_line(
+    fig: go.Figure, x: Floats, seconds: float, palette: Palette, *, name: str, width: float = 2.2
+) -> None:
+    ends = [x[0] / 1.15, x[-1] * 1.15]
+    theme.line(
+        fig, ends, [seconds, seconds], name, color=palette.recompute, dash=theme.DASHES["recompute"], width=width
+    )
+
+
+def figure19(figure: Figure19, *, palette: Palette = LIGHT) -> go.Figure:
+    """Swap against block size with recompute as the paper plots it (x 0.9) and as measured, and their crossing."""
+    fig = theme.figure(palette, right=labels.room_px(["recompute, measured"]) - 14)
+    _block_axis(fig, figure.block_tokens, palette)
+    top = 1.08 * float(figure.swap_s.max())
+    ticks = [tick * MS for tick in range(0, 200, 20) if tick * MS <= top]
+    theme.axis(
+        fig, "yaxis", palette, title="swap out and in, recompute [s]", span=(0, top), log=False, grid=True,
+        ticks=ticks, labels=["0", *[format_seconds(tick) for tick in ticks[1:]]],
+    )  # fmt: skip
+    theme.line(
+        fig, figure.block_tokens, figure.swap_s, "swap", color=palette.swap, mode="lines+markers", marker={"size": 7}
+    )
+    plotted, measured = figure.recompute_plotted_s, figure.recompute_measured_s
+    _recompute_line(fig, figure.block_tokens, plotted, palette, name="recompute as plotted")
+    _recompute_line(fig, figure.block_tokens, measured, palette, name="recompute measured", width=1.1)
+    crossing = figure.crossing_block_tokens
+    theme.dot(
+        fig, crossing, plotted, color=palette.background, palette=palette, size=11,
+        line={"color": palette.text, "width": 1.5},
+    )  # fmt: skip
+    labels.note(
+        fig, crossing, plotted, f"cross at block size {figure.crossing_plotted_block_tokens}", palette.text, yshift=-20
+    )
+    ends = [("swap", float(figure.swap_s[-1]), palette.swap), ("recompute, plotted", plotted, palette.recompute)]
+    labels.end_labels(fig, [*ends, ("recompute, measured", measured, palette.recompute)])
+    return fig
+
+
+def cost_by_block_alt(curves: BlockCurves) -> str:
+    """Swap at the chosen block and layout against recompute."""
+    series = curves.swap_s[curves.chosen_layout]
+    there = labels.value_at(curves.block_tokens, series, curves.chosen_block_tokens)
+    per_copy = labels.value_at(
+        curves.block_tokens, curves.bytes_per_copy[curves.chosen_layout], curves.chosen_block_tokens
+    )
+    return (
+        f"With blocks of {format_count(curves.chosen_block_tokens)} tokens and layout {curves.chosen_layout} one copy "
+        f"is {format_bytes(per_copy)} and swap takes {format_seconds(there)}; recompute takes "
+        f"{format_seconds(curves.recompute_s)} whatever the block size. Swap takes {format_seconds(float(series[0]))} "
+        f"with blocks of 1 token, {format_seconds(float(series[-1]))} with {format_count(curves.block_tokens[-1])}."
+    )
+
+
+def figure19_alt(figure: Figure19) -> str:
+    """The ends of the swap line, both recompute lines, the crossing and the ratio at the largest block."""
+    return (
+        f"Swap out and in falls from {format_seconds(float(figure.swap_s[0]))} at block size 1 to "
+        f"{format_seconds(float(figure.swap_s[-1]))} at 256; recompute takes "
+        f"{format_seconds(figure.recompute_plotted_s)} as plotted, {format_seconds(figure.recompute_measured_s)} as "
+        f"measured. As plotted they cross at block size {figure.crossing_plotted_block_tokens}; at 256 recompute takes "
+        f"{format_ratio(float(figure.ratio[-1]))} as long."
+    )
+
+
+def cost_by_block_points(curves: BlockCurves) -> list[theme.Row]:
+    """A row a block size: swap and bytes a copy in each layout, and recompute."""
+    columns = {"block_tokens": curves.block_tokens}
+    for layout in curves.swap_s:
+        columns[f"swap_{layout}_s"] = curves.swap_s[layout]
+        columns[f"copy_{layout}_bytes"] = curves.bytes_per_copy[layout]
+    columns["recompute_s"] = np.full_like(curves.block_tokens, curves.recompute_s)
+    return theme.rows(columns)
+
+
+def figure19_points(figure: Figure19) -> list[theme.Row]:
+    """A row a block size: swap, both recompute lines, and their ratios to swap."""
+    count = len(figure.block_tokens)
+    columns = {
+        "block_tokens": figure.block_tokens,
+        "swap_s": figure.swap_s,
+        "recompute_plotted_s": np.full(count, figure.recompute_plotted_s),
+        "recompute_measured_s": np.full(count, figure.recompute_measured_s),
+        "recompute_plotted_over_swap": figure.ratio,
+        "recompute_measured_over_swap": figure.ratio_measured,
+    }
+    return theme.rows(columns)

@@ -1,0 +1,87 @@
+"""What each strategy's delay is made of: one stacked bar a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from kvmodel.charts import lanes, theme
+from kvmodel.charts.lanes import Look, Piece
+from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.comparison import plain
+from kvmodel.parts import PARTS
+from kvmodel.units import format_seconds
+
+NAMED = 3  # largest parts of a bar that are written under it
+Parts = Mapping[str, Mapping[str, float]]
+
+
+def looks(palette: Palette) -> dict[str, Look]:
+    """Copies in blue, kernels in orange, waits and the engine in grey; told apart by hatching and shade."""
+    return {
+        "wait for blocks": Look(palette.wait, "/", 0.55),
+        "queue": Look(palette.wait, "/", 0.55),
+        "per-copy out": Look(palette.swap, "x"),
+        "wire out": Look(palette.swap),
+        "per-copy in": Look(palette.swap, "\\", 0.8),
+        "wire in": Look(palette.swap, opacity=0.7),
+        "linear": Look(palette.recompute),
+        "attention": Look(palette.recompute, opacity=0.7),
+        "activations": Look(palette.recompute, "x"),
+        "all-reduce": Look(palette.offload),
+        "launch": Look(palette.recompute, "."),
+        "engine": Look(palette.wait),
+    }
+
+
+def stacked(parts: Parts, with_wait: bool) -> dict[str, list[Piece]]:
+    """The bars, in the order of `kvmodel.parts.PARTS`; unknown parts (NaN) and empty ones are left out."""
+    bars: dict[str, list[Piece]] = {}
+    for strategy, found in parts.items():
+        now, bar = 0.0, []
+        for name in PARTS:
+            seconds = found.get(name, 0.0)
+            if np.isfinite(seconds) and seconds > 0 and (with_wait or name != "wait for blocks"):
+                bar.append(Piece(name, now, seconds))
+                now += seconds
+        bars[strategy] = bar
+    return bars
+
+
+def stacked_parts(parts: Parts, *, with_wait: bool = False, palette: Palette = LIGHT) -> go.Figure:
+    """Stacked bars of `kvmodel.parts.parts`; `with_wait` adds the wait for blocks."""
+    bars = {strategy: bar for strategy, bar in stacked(parts, with_wait).items() if bar}
+    fig = lanes.lane_figure(bars, palette, title="victim delay [s]", lane_px=72)
+    lanes.draw_pieces(fig, bars, looks(palette), palette)
+    for strategy, bar in bars.items():
+        lanes.head(fig, strategy, "slower half" if strategy == "both" else "", palette)
+        lanes.below(fig, strategy, _largest(bar), palette)
+        lanes.end_note(fig, strategy, lanes.end_s(bar), f"<b>{format_seconds(lanes.end_s(bar))}</b>", palette)
+    return fig
+
+
+def _largest(bar: list[Piece]) -> str:
+    """The largest parts in the bar's order, and how many smaller ones there are."""
+    named = sorted(bar, key=lambda piece: -piece.seconds)[:NAMED]
+    said = " + ".join(f"{piece.name} {format_seconds(piece.seconds)}" for piece in bar if piece in named)
+    return f"{said} + {len(bar) - len(named)} smaller" if len(bar) > len(named) else said
+
+
+def stacked_parts_alt(parts: Parts, *, with_wait: bool = False) -> str:
+    """Each strategy's total and largest parts."""
+    bars = stacked(parts, with_wait)
+    told = [
+        f"{strategy} {format_seconds(lanes.end_s(bar))} ({_largest(bar)})" if bar else f"{strategy} not in it"
+        for strategy, bar in bars.items()
+    ]
+    return f"Parts of the victim delay: {'; '.join(told)}."
+
+
+def stacked_parts_points(parts: Parts) -> list[theme.Row]:
+    """A row a strategy: seconds of every part, None for what is unknown."""
+    return [
+        {"strategy": strategy, **{f"{name}_s": plain(found.get(name, 0.0)) for name in PARTS}}
+        for strategy, found in parts.items()
+    ]

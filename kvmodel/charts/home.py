@@ -1,0 +1,97 @@
+"""What happens to a preempted request, on one time axis, and when it produces its next token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+
+from kvmodel.charts import lanes, theme
+from kvmodel.charts.lanes import Look, Piece
+from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.units import format_seconds
+
+PREFILL = ("linear", "attention", "activations", "all-reduce", "launch")
+Parts = Mapping[str, Mapping[str, float]]
+
+
+def pieces(strategy_parts: Mapping[str, float]) -> list[Piece]:
+    """The parts of one strategy in the order in which they happen; what is unknown (NaN) or nothing is left out.
+
+    The copy out makes room at once; then the request waits for blocks, is copied in, prefilled. What the engine adds
+    belongs to the prefill where there is one, else to the copy in.
+    """
+    part = dict(strategy_parts)
+    prefill_s = sum(part.get(name, 0.0) for name in PREFILL)
+    copy_in_s = part.get("per-copy in", 0.0) + part.get("wire in", 0.0)
+    engine_s = part.get("engine", 0.0)
+    stretches = [
+        ("queue", part.get("queue", 0.0)),
+        ("copy out", part.get("per-copy out", 0.0) + part.get("wire out", 0.0)),
+        ("wait for blocks", part.get("wait for blocks", 0.0)),
+        ("copy in", copy_in_s + (0.0 if prefill_s else engine_s)),
+        ("prefill", prefill_s + (engine_s if prefill_s else 0.0)),
+    ]
+    found, now = [], 0.0
+    for name, seconds in stretches:
+        if np.isfinite(seconds) and seconds > 0:
+            found.append(Piece(name, now, seconds))
+            now += seconds
+    return found
+
+
+def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
+    """A lane a strategy from the moment of preemption to the next token (`kvmodel.parts.parts`)."""
+    request = {strategy: pieces(found) for strategy, found in parts.items()}
+    fig = lanes.lane_figure(request, palette, title="time since preemption [s]", lane_px=62)
+    waiting = Look(palette.wait, pattern="/", opacity=0.55)
+    looks = {
+        "queue": Look(pattern="/", opacity=0.55),
+        "copy out": Look(),
+        "wait for blocks": waiting,
+        "copy in": Look(opacity=0.72),
+        "prefill": Look(),
+    }
+    lanes.draw_pieces(fig, request, looks, palette)
+    for strategy, found in request.items():
+        lanes.head(fig, strategy, _in_words(strategy, found), palette)
+        if found:
+            _next_token(fig, strategy, lanes.end_s(found), palette)
+    return fig
+
+
+def _next_token(fig: go.Figure, strategy: str, seconds: float, palette: Palette) -> None:
+    fig.add_scatter(
+        x=[seconds], y=[strategy], mode="markers", cliponaxis=False,
+        marker={"color": palette.of(strategy), "size": 11, "line": {"color": palette.background, "width": 2}},
+        hovertemplate=f"{strategy}: next token after {format_seconds(seconds)}<extra></extra>",
+    )  # fmt: skip
+    lanes.end_note(fig, strategy, seconds, f"<b>{format_seconds(seconds)}</b>", palette)
+
+
+def _in_words(strategy: str, found: list[Piece]) -> str:
+    """The pieces that set the strategies apart; the wait for blocks is common to all."""
+    if not found:
+        return "queue unknown: no running batch that fits" if strategy == "wait" else "nothing to do"
+    apart = [piece for piece in found if piece.name != "wait for blocks"]
+    said = " + ".join(f"{piece.name} {format_seconds(piece.seconds)}" for piece in apart)
+    return f"slower half: {said}" if strategy == "both" else said
+
+
+def timeline_alt(parts: Parts) -> str:
+    """When each strategy gives the next token, and the common wait."""
+    ends = {strategy: lanes.end_s(pieces(found)) for strategy, found in parts.items()}
+    told = ", ".join(f"{name} {format_seconds(end) if end else 'unknown'}" for name, end in ends.items())
+    wait_s = next((found["wait for blocks"] for found in parts.values() if "wait for blocks" in found), float("nan"))
+    common = f"; {format_seconds(wait_s)} of each but wait is the wait for free blocks" if np.isfinite(wait_s) else ""
+    return f"Time from preemption to the next token: {told}{common}."
+
+
+def timeline_points(parts: Parts) -> list[theme.Row]:
+    """A row a piece: strategy, piece, start and length."""
+    return [
+        {"strategy": strategy, "piece": piece.name, "start_s": piece.start_s, "length_s": piece.seconds}
+        for strategy, found in parts.items()
+        for piece in pieces(found)
+    ]

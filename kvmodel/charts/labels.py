@@ -1,0 +1,136 @@
+"""Text inside a chart: labels at line ends, values at the chosen point, notes, the footer. Labels keep apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+
+from kvmodel import __version__
+from kvmodel.case import Case
+from kvmodel.charts.theme import Palette
+
+GAP_PX = 16
+LETTER_PX = 6.8
+FOOTER_PX = 36
+LONGEST_LABEL = 18
+EDGE = 1e-6  # a text a rounding error outside its axis is not drawn
+
+
+def fraction(fig: go.Figure, which: str, value: float) -> float:
+    """Where a data value lies along "xaxis" or "yaxis": 0 at its start, 1 at its end, never outside."""
+    set_up = fig.layout[which]
+    place = np.log10(value) if set_up.type == "log" and value > 0 else value
+    start, end = set_up.range
+    return float(np.clip((place - start) / (end - start), EDGE, 1 - EDGE))
+
+
+def at_value(fig: go.Figure, which: str, value: float) -> float:
+    """The coordinate an annotation needs: log10 of the value on a log axis, inside its range."""
+    start, end = fig.layout[which].range
+    return float(start + (end - start) * fraction(fig, which, value))
+
+
+def apart(places_px: Sequence[float], height_px: float, gap_px: float = GAP_PX) -> list[float]:
+    """Heights of labels, moved as little as keeps them `gap_px` apart and on the plot."""
+    order = np.argsort(places_px)
+    moved = np.array(places_px, dtype=float)[order]
+    for _ in range(60):
+        overlap = np.maximum(gap_px - np.diff(moved), 0.0)
+        moved[:-1] -= overlap / 2
+        moved[1:] += overlap / 2
+    moved -= min(moved[0], 0.0) if moved.size else 0.0
+    moved -= max(moved[-1] - height_px, 0.0) if moved.size else 0.0
+    kept = np.empty_like(moved)
+    kept[order] = moved
+    return [float(place) for place in kept]
+
+
+def plot_height_px(fig: go.Figure) -> float:
+    """Height of the plotting area."""
+    return float(fig.layout.height - fig.layout.margin.t - fig.layout.margin.b)
+
+
+def room_px(labels: Sequence[str]) -> int:
+    """The right margin that these labels need."""
+    return int(14 + LETTER_PX * max(len(shortened(label)) for label in labels))
+
+
+def shortened(label: str) -> str:
+    """A label that leaves room for the plot on a phone."""
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
+def end_labels(fig: go.Figure, labels: Sequence[tuple[str, float, str]]) -> None:
+    """Names of lines at the right of the plot, each at the height of its line: (name, last y, colour)."""
+    known = [(name, y, color) for name, y, color in labels if np.isfinite(y)]
+    height = plot_height_px(fig)
+    wanted = [height * fraction(fig, "yaxis", y) for _, y, _ in known]
+    for (name, _, color), place in zip(known, apart(wanted, height), strict=True):
+        text(fig, shortened(name), color, x=1, xref="paper", y=place / height, yref="paper", xanchor="left", xshift=6)
+
+
+def value_labels(fig: go.Figure, x: float, labels: Sequence[tuple[str, float, str]], background: str) -> None:
+    """Values beside the marked points at x: (text, y, colour), to the left of it where x is far right."""
+    known = [(words, y, color) for words, y, color in labels if np.isfinite(y)]
+    height, along = plot_height_px(fig), fraction(fig, "xaxis", x)
+    wanted = [height * fraction(fig, "yaxis", y) for _, y, _ in known]
+    left = along > 0.75
+    for (words, _, color), place in zip(known, apart(wanted, height), strict=True):
+        text(
+            fig, words, color, x=along, xref="paper", y=place / height, yref="paper", bgcolor=background,
+            xanchor="right" if left else "left", xshift=-9 if left else 9,
+        )  # fmt: skip
+
+
+def chosen_line(fig: go.Figure, x: float, words: str, palette: Palette) -> None:
+    """A thin mid-grey vertical line at the reader's own x, named above the plot."""
+    fig.add_shape(
+        type="line", x0=x, x1=x, xref="x", y0=0, y1=1, yref="paper", layer="below",
+        line={"color": palette.muted, "width": 1},
+    )  # fmt: skip
+    above(fig, x, words, palette.muted)
+
+
+def above(fig: go.Figure, x: float, words: str, color: str, **more: Any) -> None:
+    """Text over the plot at x, turned inward near its ends."""
+    along = fraction(fig, "xaxis", x)
+    anchor = "left" if along < 0.2 else "right" if along > 0.8 else "center"
+    text(fig, words, color, x=along, xref="paper", y=1, yref="paper", xanchor=anchor, yanchor="bottom", **more)
+
+
+def note(fig: go.Figure, x: float, y: float, words: str, color: str, **more: Any) -> None:
+    """Text at data values, whatever the axes."""
+    text(fig, words, color, x=at_value(fig, "xaxis", x), xref="x", y=at_value(fig, "yaxis", y), yref="y", **more)
+
+
+def text(fig: go.Figure, words: str, color: str, *, size: int = 12, **place: Any) -> None:
+    """An annotation without an arrow."""
+    fig.add_annotation(text=words, showarrow=False, font={"size": size, "color": color}, **place)
+
+
+def value_at(x: ArrayLike, y: ArrayLike, where: float) -> float:
+    """The y of a curve at `where`, between its points on log scales; NaN outside them."""
+    known = np.isfinite(y) & (np.asarray(y) > 0)
+    if not known.any() or not np.min(x) <= where <= np.max(x):
+        return float("nan")
+    return float(np.exp(np.interp(np.log(where), np.log(np.asarray(x)[known]), np.log(np.asarray(y)[known]))))
+
+
+def footer(fig: go.Figure, case: Case | None, palette: Palette) -> go.Figure:
+    """What the chart was drawn for, below it: charts travel into design reviews without their page."""
+    words = f"kvmodel {__version__}"
+    if case is not None:
+        split = f" x {case.tp}" if case.tp > 1 else ""
+        words = f"{case.model} · {case.gpu}{split} · {case.link_id}<br>timing {case.timing} · {words}"
+    margin = fig.layout.margin
+    fig.layout.height += FOOTER_PX
+    margin.b += FOOTER_PX
+    text(
+        fig, words, palette.muted, size=10, x=0, xref="paper", xanchor="left", xshift=8 - margin.l, align="left",
+        y=0, yref="paper", yanchor="bottom", yshift=-margin.b + 4,
+    )  # fmt: skip
+    return fig

@@ -1,0 +1,127 @@
+"""Horizontal lanes, one a strategy: a headed bar of pieces. Shared by the timeline and the stacked parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from kvmodel.charts import labels, theme
+from kvmodel.charts.theme import Palette
+from kvmodel.units import format_seconds
+
+BAR = 0.40  # of a lane's height
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a lane."""
+
+    name: str
+    start_s: float
+    seconds: float
+
+
+Lanes = Mapping[str, Sequence[Piece]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a kind of piece is drawn: colour (None: the strategy's), hatching, opacity."""
+
+    color: str | None = None
+    pattern: str = ""
+    opacity: float = 1.0
+
+
+def lane_figure(lanes: Lanes, palette: Palette, *, title: str, lane_px: int, top_px: int = 8) -> go.Figure:
+    """An empty figure for these lanes, the first on top, on one linear time axis from 0."""
+    fig = theme.figure(palette, height=top_px + theme.MARGIN_BOTTOM_PX + lane_px * len(lanes), left=12, right=76)
+    fig.layout.margin.t = top_px
+    longest = max([end_s(pieces) for pieces in lanes.values()] or [0.0]) or 1.0
+    ticks = round_steps(longest)
+    theme.axis(
+        fig, "xaxis", palette, title=title, span=(0, longest), log=False, ticks=ticks,
+        labels=["0", *[format_seconds(tick, digits=3).replace(".00", "").replace(".0 ", " ") for tick in ticks[1:]]],
+    )  # fmt: skip
+    fig.layout.xaxis.update(showgrid=True, showline=False)
+    fig.layout.yaxis = {
+        "type": "category", "categoryorder": "array", "categoryarray": list(lanes)[::-1],
+        "range": [-0.5, len(lanes) - 0.5], "showticklabels": False, "showgrid": False, "fixedrange": True,
+        "title": {"text": ""}, "automargin": False,
+    }  # fmt: skip
+    fig.layout.update(barmode="overlay", bargap=1 - BAR, uniformtext={"minsize": 11, "mode": "hide"})
+    return fig
+
+
+def end_s(pieces: Sequence[Piece]) -> float:
+    """When the last piece is over."""
+    return max([piece.start_s + piece.seconds for piece in pieces] or [0.0])
+
+
+def round_steps(longest: float, most: int = 5) -> list[float]:
+    """Ticks 0, s, 2 s ... with s one, two or five of a decade."""
+    rough = longest / most
+    decade = 10.0 ** np.floor(np.log10(rough))
+    step = next(decade * factor for factor in (1, 2, 5, 10) if decade * factor >= rough * 0.999)
+    return [float(step * index) for index in range(int(longest / step) + 1)]
+
+
+def draw_pieces(fig: go.Figure, lanes: Lanes, looks: Mapping[str, Look], palette: Palette) -> None:
+    """A trace for each kind of piece, over the lanes that have it."""
+    for kind, look in looks.items():
+        found = [(lane, piece) for lane, pieces in lanes.items() for piece in pieces if piece.name == kind]
+        if not found:
+            continue
+        colors = [look.color or palette.of(lane) for lane, _ in found]
+        hatched = bool(look.pattern)
+        fig.add_bar(
+            orientation="h",
+            y=[lane for lane, _ in found],
+            x=[piece.seconds for _, piece in found],
+            base=[piece.start_s for _, piece in found],
+            name=kind,
+            text=kind,
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            textfont={"size": 11, "color": colors if hatched else palette.background},
+            marker={
+                "color": palette.background if hatched else colors,
+                "opacity": look.opacity,
+                "line": {"width": 1, "color": colors if hatched else palette.background},
+                "pattern": {"shape": look.pattern, "fgcolor": colors, "size": 6, "solidity": 0.25},
+            },
+            customdata=[format_seconds(piece.seconds) for _, piece in found],
+            hovertemplate=f"%{{y}}: {kind} %{{customdata}}<extra></extra>",
+        )
+
+
+def head(fig: go.Figure, lane: str, words: str, palette: Palette) -> None:
+    """The lane's name in its colour over its bar, and its words."""
+    labels.text(
+        fig, f'<b><span style="color:{palette.of(lane)}">{lane}</span></b>  {words}', palette.muted,
+        x=0, xref="x", xanchor="left", y=lane, yref="y", yshift=_half_bar_px(fig) + 10,
+    )  # fmt: skip
+
+
+def below(fig: go.Figure, lane: str, words: str, palette: Palette) -> None:
+    """A line of small text under the lane's bar."""
+    labels.text(
+        fig, words, palette.muted, size=11, x=0, xref="x", xanchor="left", y=lane, yref="y",
+        yshift=-_half_bar_px(fig) - 9,
+    )  # fmt: skip
+
+
+def end_note(fig: go.Figure, lane: str, seconds: float, words: str, palette: Palette) -> None:
+    """Text right of the lane's end."""
+    labels.text(
+        fig, words, palette.of(lane), x=labels.at_value(fig, "xaxis", seconds), xref="x", xanchor="left", xshift=8,
+        y=lane, yref="y", align="left",
+    )  # fmt: skip
+
+
+def _half_bar_px(fig: go.Figure) -> float:
+    return labels.plot_height_px(fig) / len(fig.layout.yaxis.categoryarray) * BAR / 2

@@ -1,0 +1,225 @@
+"""One look for every chart: two palettes, a dash for each strategy, lines and axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from kvmodel.arrays import Floats
+from kvmodel.comparison import plain
+from kvmodel.units import format_bytes, format_seconds, format_tokens
+
+DASHES = {"wait": "dot", "swap": "solid", "recompute": "dash", "offload": "dashdot", "both": "longdash"}
+Row = dict[str, float | str | None]
+LINE_POINTS, BAND_POINTS = 61, 31
+FULL_HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX, MARGIN_LEFT_PX = 420, 30, 52, 68
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of a chart: one a strategy, and the greys. `font` None leaves the family to the page around it."""
+
+    wait: str
+    swap: str
+    recompute: str
+    offload: str
+    both: str
+    text: str
+    muted: str
+    grid: str
+    background: str
+    font: str | None
+
+    def of(self, strategy: str) -> str:
+        """The colour of a strategy."""
+        return str(getattr(self, strategy))
+
+
+LIGHT = Palette(
+    wait="#6B7280",
+    swap="#0072B2",
+    recompute="#C2410C",
+    offload="#7A4FA3",
+    both="#2F7D4F",
+    text="#1E2329",
+    muted="#6A6F76",
+    grid="#E6E6DF",
+    background="#FCFCFA",
+    font="Pretendard, system-ui, sans-serif",
+)
+# Streamlit's browser code replaces these strings, wherever they stand in a figure, by the page's own colours, light or
+# dark: categories 1 to 5, then grey 90, grey 70, the grid's grey and the background.
+STREAMLIT = Palette(
+    wait="#000001",
+    swap="#000002",
+    recompute="#000003",
+    offload="#000004",
+    both="#000005",
+    text="#000037",
+    muted="#000036",
+    grid="#000035",
+    background="#000038",
+    font=None,
+)
+
+
+def figure(palette: Palette, *, height: int = FULL_HEIGHT_PX, left: int = MARGIN_LEFT_PX, right: int = 16) -> go.Figure:
+    """An empty figure with the palette's paper, fonts and margins; no legend, no zoom by dragging."""
+    return go.Figure(
+        layout=go.Layout(
+            template=go.layout.Template(),
+            height=height,
+            margin={"l": left, "r": right, "t": MARGIN_TOP_PX, "b": MARGIN_BOTTOM_PX, "pad": 0},
+            font={"family": palette.font, "size": 12, "color": palette.muted},
+            paper_bgcolor=palette.background,
+            plot_bgcolor=palette.background,
+            hoverlabel={"bgcolor": palette.background, "bordercolor": palette.grid, "font": {"color": palette.text}},
+            showlegend=False,
+            dragmode=False,
+            hovermode="closest",
+        )
+    )
+
+
+def axis(
+    fig: go.Figure,
+    which: str,
+    palette: Palette,
+    *,
+    title: str,
+    span: tuple[float, float],
+    ticks: Sequence[float],
+    labels: Sequence[str],
+    log: bool = True,
+    grid: bool = False,
+) -> None:
+    """Set the "xaxis" or "yaxis": its range and ticks in data values, whether logarithmic or not."""
+    ends = [float(np.log10(end)) for end in span] if log else list(span)
+    fig.layout[which] = {
+        "type": "log" if log else "linear",
+        "title": {"text": title, "font": {"size": 12, "color": palette.muted}, "standoff": 8},
+        "range": ends,
+        "tickmode": "array",
+        "tickvals": list(ticks),
+        "ticktext": list(labels),
+        "tickangle": 0,
+        "tickfont": {"size": 12, "color": palette.muted},
+        "showgrid": grid,
+        "gridcolor": palette.grid,
+        "gridwidth": 1,
+        "zeroline": False,
+        "showline": not grid,
+        "linecolor": palette.grid,
+        "automargin": False,
+        "fixedrange": True,
+    }
+
+
+def length_axis(fig: go.Figure, tokens: Floats, palette: Palette, *, title: str = "context length [tokens]") -> None:
+    """The x axis over tokens: 128, 512, 2K, 8K, 32K, 128K; further apart where it is longer."""
+    span = (float(tokens[0]), max(float(tokens[-1]), 2 * float(tokens[0])))
+    for ratio in (4, 16, 64):
+        ticks = [
+            t for t in 128.0 * float(ratio) ** np.arange(-6, 12) if span[0] * 0.999 <= t <= span[1] * 1.001 and t >= 1
+        ]
+        if len(ticks) <= 6:
+            break
+    axis(fig, "xaxis", palette, title=title, span=span, ticks=ticks, labels=[format_tokens(round(t)) for t in ticks])
+    hover_title(fig, "%{x:,.0f} tokens")
+
+
+def seconds_axis(fig: go.Figure, values: Iterable[ArrayLike], palette: Palette, *, title: str) -> None:
+    """A logarithmic y axis over seconds: 10 ms, 100 ms, 1 s."""
+    span = log_span(values)
+    decades = 10.0 ** np.arange(-9, 9)
+    steps = (1,) if span[1] / span[0] > 30 else (1, 2, 5)
+    ticks = [d * step for d in decades for step in steps if span[0] <= d * step <= span[1]]
+    axis(fig, "yaxis", palette, title=title, span=span, ticks=ticks, labels=[tick_seconds(t) for t in ticks], grid=True)
+
+
+def bytes_axis(fig: go.Figure, values: Iterable[ArrayLike], palette: Palette, *, title: str) -> None:
+    """A logarithmic y axis over bytes: 1 MiB, 16 MiB, 256 MiB, 4 GiB."""
+    span = log_span(values)
+    ticks = [t for t in 16.0 ** np.arange(0, 14) if span[0] <= t <= span[1]]
+    labels = [format_bytes(t).replace(".00", "").replace(".0 ", " ") for t in ticks]
+    axis(fig, "yaxis", palette, title=title, span=span, ticks=ticks, labels=labels, grid=True)
+
+
+def hover_title(fig: go.Figure, text: str) -> None:
+    """One hover box for all lines, headed by the x value with its unit."""
+    fig.layout.xaxis.unifiedhovertitle = {"text": text}
+    fig.layout.hovermode = "x unified"
+
+
+def tick_seconds(seconds: float) -> str:
+    """A round number of seconds without decimals: "100 ms", "1 s"."""
+    return format_seconds(seconds, digits=1)
+
+
+def log_span(values: Iterable[ArrayLike], pad: float = 0.05) -> tuple[float, float]:
+    """Ends of a logarithmic axis that holds all finite values above zero, with a little room."""
+    every = np.concatenate([np.ravel(np.asarray(value, dtype=float)) for value in values])
+    every = every[np.isfinite(every) & (every > 0)]
+    if not every.size:
+        return 1.0, 10.0
+    low, high = np.log10(every.min()), np.log10(every.max())
+    room = max(pad * (high - low), 0.05)
+    return float(10 ** (low - room)), float(10 ** (high + room))
+
+
+def thin(x: Floats, most: int = LINE_POINTS, keep: float | None = None) -> NDArray[np.intp]:
+    """Indices of at most about `most` points of x, both ends and the point `keep` among them."""
+    chosen = np.unique(np.rint(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
+    here = np.flatnonzero(np.asarray(x) == keep) if keep is not None else np.array([], dtype=int)
+    return np.union1d(chosen, here)
+
+
+def small(values: ArrayLike) -> NDArray[np.float32]:
+    """Single precision: half the bytes in a page, far finer than a pixel."""
+    return np.asarray(values, dtype=np.float32)
+
+
+def line(
+    fig: go.Figure, x: ArrayLike, y: ArrayLike, name: str, *, color: str, dash: str = "solid", width: float = 2.2,
+    hover: str | None = "%{y:.2s}s", **more: Any,
+) -> None:  # fmt: skip
+    """One line; `hover` is its value's format with its unit, None for no hover."""
+    told: dict[str, Any] = (
+        {"hoverinfo": "skip"} if hover is None else {"hovertemplate": f"{name} {hover}<extra></extra>"}
+    )
+    style = {"color": color, "dash": dash, "width": width}
+    fig.add_scatter(x=small(x), y=small(y), name=name, line=style, **({"mode": "lines"} | told | more))
+
+
+def band(fig: go.Figure, x: Floats, low: Floats, high: Floats, *, color: str, name: str, opacity: float = 0.13) -> None:
+    """A translucent band; as a polygon of its own, so that its opacity touches nothing else."""
+    known = np.isfinite(low) & np.isfinite(high) & (low > 0)
+    if known.any():
+        outline = np.concatenate([x[known], x[known][::-1]]), np.concatenate([low[known], high[known][::-1]])
+        fig.add_scatter(
+            x=small(outline[0]), y=small(outline[1]), name=name, mode="lines", line={"width": 0},
+            fill="toself", fillcolor=color, opacity=opacity, hoverinfo="skip",
+        )  # fmt: skip
+
+
+def dot(
+    fig: go.Figure, x: float, y: float, *, color: str, palette: Palette, hover: str | None = None, **marker: Any
+) -> None:
+    """One marked point, ringed in the background's colour; without `hover` the line under it tells."""
+    style = {"color": color, "size": 9, "line": {"color": palette.background, "width": 1.5}} | marker
+    told = {"hoverinfo": "skip"} if hover is None else {"hovertemplate": hover + "<extra></extra>"}
+    fig.add_scatter(x=[x], y=[y], mode="markers", marker=style, **told)
+
+
+def rows(columns: Mapping[str, Floats], picked: NDArray[np.intp] | slice = slice(None)) -> list[Row]:
+    """The plotted numbers as rows for CSV, None for what is unknown."""
+    values = {name: np.asarray(column, dtype=float)[picked].tolist() for name, column in columns.items()}
+    return [
+        {name: plain(value) for name, value in zip(values, row, strict=True)}
+        for row in zip(*values.values(), strict=True)
+    ]

@@ -1,1 +1,0 @@
-raise ImportError("kvmodel.compare was renamed: from kvmodel.comparison import compare_case, as_json, Comparison")

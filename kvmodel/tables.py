@@ -1,0 +1,122 @@
+"""Rows of strings for the tables of the pages: every number with its unit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kvmodel import catalog
+from kvmodel.case import Case
+from kvmodel.comparison import Comparison
+from kvmodel.kv_table import KvTable, LinkTimes, article_table
+from kvmodel.recovery import STRATEGIES
+from kvmodel.scenarios import Outcome
+from kvmodel.units import (
+    MIB,
+    MS,
+    format_bytes,
+    format_count,
+    format_ratio,
+    format_seconds,
+    format_tokens,
+)
+
+TABLE_LINKS = ("pcie3-x16", "pcie4-x16", "pcie5-x16", "pcie6-x16", "nvlink-c2c")
+
+
+def price_rows(result: Comparison) -> list[tuple[str, bool, list[str]]]:
+    """For each strategy: its name, whether the engine has it, and its three prices as text."""
+    rows = []
+    for name in STRATEGIES:
+        price = result.prices[name]
+        low, high = format_seconds(float(price.low_s)), format_seconds(float(price.high_s))
+        cells = [
+            format_seconds(float(price.victim_delay_s)),
+            f"{low} to {high}",
+            format_seconds(float(price.gpu_s)),
+            format_bytes(float(price.link_bytes)),
+            format_bytes(float(price.host_bytes)),
+            f"{format_count(float(price.recomputed_tokens))} tokens",
+        ]
+        rows.append((name, name in result.inputs.available, cells))
+    return rows
+
+
+def kv_rows(table: KvTable, *, measured: bool) -> list[list[str]]:
+    """Tokens, size, and "one way / out and in" on each link, at the measured or the link rate."""
+
+    def times(link: LinkTimes, index: int) -> str:
+        one_way = link.measured_one_way_s if measured else link.link_rate_one_way_s
+        both_ways = link.measured_round_trip_s if measured else link.link_rate_round_trip_s
+        return f"{format_seconds(float(one_way[index]))} / {format_seconds(float(both_ways[index]))}"
+
+    return [
+        [format_tokens(float(tokens)), format_bytes(float(size)), *(times(link, index) for link in table.links)]
+        for index, (tokens, size) in enumerate(zip(table.tokens, table.kv_bytes, strict=True))
+    ]
+
+
+def kv_link_labels(table: KvTable) -> list[str]:
+    """Column titles of :func:`kv_rows` after the first two."""
+    return [catalog.link(link.link).label for link in table.links]
+
+
+def article_rows() -> list[list[str]]:
+    """The article's table: tokens, size, then for each rate the printed and the exact one-way time."""
+    table = article_table()
+    return [
+        [
+            format_tokens(float(tokens)),
+            format_bytes(float(table.printed_mib[index]) * MIB),
+            *(
+                text
+                for printed, exact in zip(table.printed_one_way_ms, table.exact_one_way_ms, strict=True)
+                for text in (f"{printed[index]:.0f} ms", format_seconds(float(exact[index]) * MS, digits=3))
+            ),
+        ]
+        for index, tokens in enumerate(table.tokens)
+    ]
+
+
+def article_header() -> list[tuple[str, dict[str, str]]]:
+    """Columns of :func:`article_rows`: the kind of each, and the rate it is at."""
+    rates = [{"rate": f"{rate:.0f}"} for rate in article_table().rates_gb_per_s]
+    timed = [(kind, rate) for rate in rates for kind in ("article_printed", "article_exact")]
+    return [("tokens", {}), ("article_size", {}), *timed]
+
+
+def article_round_trip() -> dict[str, str]:
+    """4,096 tokens out and in: the article's 34 ms, the exact time at its rate, and at the measured rate."""
+    table = article_table()
+    index = int(np.flatnonzero(table.tokens == 4096)[0])
+    measured = catalog.link("pcie4-x16")
+    size = float(table.printed_mib[index]) * MIB
+    measured_s = size / measured.h2d_bytes_per_s + size / measured.d2h_bytes_per_s
+    return {
+        "printed": f"{2 * table.printed_one_way_ms[0][index]:.0f}",
+        "exact": format_seconds(2 * float(table.exact_one_way_ms[0][index]) * MS, digits=3),
+        "measured": format_seconds(measured_s),
+    }
+
+
+def outcome_cells(outcome: Outcome) -> dict[str, str]:
+    """Costs of one scenario outcome under its objective, and the ratio, as text."""
+    prices = outcome.comparison.prices
+    copy = outcome.contest.winner if outcome.contest.winner != "recompute" else str(outcome.contest.runner_up)
+
+    def cost(name: str) -> str:
+        price = prices[name]
+        by_gpu = outcome.comparison.case.objective == "gpu-time"
+        return format_seconds(float(price.gpu_s if by_gpu else price.victim_delay_s))
+
+    return {
+        "winner": outcome.contest.winner if not outcome.only else outcome.pick,
+        "factor": format_ratio(outcome.contest.factor) if outcome.contest.factor else "–",
+        "recompute": cost("recompute"),
+        "copy": f"{copy} {cost(copy)}",
+    }
+
+
+def link_columns(case: Case) -> tuple[str, ...]:
+    """Links of the size table: every PCIe generation at x16 and NVLink-C2C, and the Case's own if it is another."""
+    own = () if case.link_id in TABLE_LINKS else (case.link_id,)
+    return (*TABLE_LINKS, *own)

@@ -1,0 +1,38 @@
+"""How big the KV cache is, why, and what it takes to move it."""
+
+import streamlit as st
+
+from explorer import controls, prose, show
+from explorer.frame import frame
+from kvmodel import curves, formula, kv_table, tables
+from kvmodel.charts import kv_size, theme
+from kvmodel.figures import figures, has_fixed_part, kv_figures
+
+results, side = frame("kv_size")
+result = controls.comparison(results, side)
+numbers = figures(result) | kv_figures(result)
+with results:
+    st.markdown(prose.text("kv_size", "lead", numbers))
+    if has_fixed_part(result):
+        st.markdown(prose.text("kv_size", "fixed", numbers))
+    st.subheader(prose.label("kv_size", "formula"))
+    for line in formula.latex(formula.kv_terms(result.case)):
+        st.latex(line)
+    st.subheader(prose.label("kv_size", "chart"))
+    others = controls.compared_models()
+    sizes = curves.kv_by_length(result, others)
+    show.chart(kv_size.kv_by_length(sizes, palette=theme.STREAMLIT), alt=kv_size.kv_by_length_alt(sizes), key="kv-size")
+    st.subheader(prose.label("kv_size", "table"))
+    table = kv_table.kv_table(result.case, tables.link_columns(result.case))
+    header = [prose.label("kv_size", "tokens"), prose.label("kv_size", "size"), *tables.kv_link_labels(table)]
+    measured, wire, article = st.tabs([prose.label("kv_size", f"tab_{tab}") for tab in ("measured", "link", "article")])
+    with measured:
+        show.table(header, tables.kv_rows(table, measured=True))
+        st.caption(prose.text("kv_size", "table_note"))
+    with wire:
+        show.table(header, tables.kv_rows(table, measured=False))
+        st.caption(prose.text("kv_size", "table_note"))
+    with article:
+        st.markdown(prose.text("kv_size", "article_note"))
+        show.table([prose.text("kv_size", *cell) for cell in tables.article_header()], tables.article_rows())
+        st.markdown(prose.text("kv_size", "article_round", tables.article_round_trip()))

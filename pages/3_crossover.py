@@ -1,0 +1,35 @@
+"""Where swap and recompute cost the same: against length, block size, copy rate and number of preemptions."""
+
+import streamlit as st
+
+from explorer import controls, crossover, prose, show, verdict
+from explorer.frame import frame
+from kvmodel import figure19, parts
+from kvmodel.charts import crossover as charts
+from kvmodel.charts import theme
+from kvmodel.figures import figure19_figures, figures
+
+results, side = frame("crossover")
+with results:
+    crossover.presets()
+result = controls.comparison(results, side)
+numbers = figures(result) | figure19_figures(figure19.figure19())
+with results:
+    verdict.headline(result)
+    view = crossover.view()
+    figure, alt = crossover.draw(view, result)
+    show.chart(figure, alt=alt, key=f"crossover-{view}")
+    st.caption(prose.text("crossover", f"view.{view}", numbers))
+    st.markdown(f"{prose.text('crossover', 'why_swap', numbers)} {prose.text('crossover', 'why_recompute', numbers)}")
+    st.subheader(prose.label("crossover", "even"))
+    show.bullets(crossover.break_evens(result, numbers))
+    st.subheader(prose.label("crossover", "parts"))
+    pieces = parts.parts(result.inputs)
+    with_blocks = st.toggle(prose.label("crossover", "parts_blocks"), key="parts_blocks", bind="query-params")
+    show.chart(
+        charts.stacked_parts(pieces, with_wait=with_blocks, palette=theme.STREAMLIT),
+        alt=charts.stacked_parts_alt(pieces),
+        key="parts",
+    )
+    st.caption(prose.text("crossover", "parts_note", numbers))
+    verdict.prices(result)

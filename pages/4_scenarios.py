@@ -1,0 +1,23 @@
+"""The article's strategy table, row by row: its word, the model's verdict, and where the answer turns."""
+
+import streamlit as st
+
+from explorer import controls, prose, scenarios, show
+from explorer.frame import frame
+from kvmodel.charts import scenarios as charts
+from kvmodel.charts import theme
+from kvmodel.scenarios import judge
+
+results, side = frame("scenarios")
+result = controls.comparison(results, side)
+with results:
+    st.markdown(prose.text("scenarios", "lead"))
+    rows = scenarios.rows()
+    st.subheader(prose.label("scenarios", "chart"))
+    show.chart(charts.outcomes(rows, palette=theme.STREAMLIT), alt=charts.outcomes_alt(rows), key="scenarios")
+    st.caption(prose.text("scenarios", "note"))
+    for row in rows:
+        scenarios.show_row(row)
+    st.subheader(prose.label("scenarios", "own"))
+    st.markdown(prose.text("scenarios", "own_lead"))
+    scenarios.show_outcomes([judge(result.case, result.case.model, "own")])

@@ -1,0 +1,186 @@
+"""The winner is the cheapest of what the policy has; the factor, "close" and the flips follow from the prices."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from kvmodel import break_even, catalog, recovery, resolve
+from kvmodel.case import DoesNotFit, case_from
+from kvmodel.comparison import compare_case
+from kvmodel.recovery import at
+from kvmodel.verdict import contest, verdict
+
+CHECKED = settings(
+    derandomize=True, deadline=None, max_examples=80, phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.filter_too_much],
+)  # fmt: skip
+POLICIES = ("vllm-v0", "vllm-v1", "vllm-v1-offload", "lmcache", "sglang", "sglang-hicache", "trtllm-suspend", "ideal")
+CASES = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(["llama-3-8b", "llama-2-7b", "opt-13b", "gemma-3-12b"]),
+        "gpu": st.sampled_from(["a100-sxm4-80gb", "h100-sxm5-80gb"]),
+        "tokens": st.integers(16, 20_000),
+        "block_tokens": st.sampled_from([1, 16, 256]),
+        "layout": st.sampled_from(["per-layer-kv", "contiguous"]),
+        "copy_gb_per_s": st.sampled_from([0.5, 3.0, 5.0, 12.5, 50.0]),
+        "survival": st.sampled_from([0.0, 0.4]),
+        "timing": st.sampled_from(["kernels", "today"]),
+        "policy": st.sampled_from(POLICIES),
+        "objective": st.sampled_from(["victim-delay", "gpu-time"]),
+        "decode_batch": st.sampled_from([0, 8, 3000]),
+        "preemptions": st.sampled_from([1, 1, 3]),
+    }
+)
+
+
+def judged(choices):
+    try:
+        return compare_case(case_from(choices))
+    except DoesNotFit:
+        assume(False)
+
+
+def cost(result, name):
+    price = result.prices[name]
+    return float(price.gpu_s if result.inputs.objective == "gpu-time" else price.victim_delay_s)
+
+
+@CHECKED
+@given(CASES)
+def test_winner_factor_and_close(choices):
+    result = judged(choices)
+    best = result.verdict.best
+    costs = {name: cost(result, name) for name in result.inputs.available if name != "wait"}
+    known = {name: value for name, value in costs.items() if np.isfinite(value)}
+    assert best.winner in costs
+    assert best.winner not in known or costs[best.winner] == min(known.values())
+    assert (best.runner_up is None) == (len(costs) == 1)
+    if best.runner_up in known and best.winner in known:
+        assert costs[best.runner_up] == sorted(known.values())[1]
+        one, other = result.prices[best.winner], result.prices[best.runner_up]
+        low = costs[best.runner_up] * (1 - float(other.band))
+        high = costs[best.winner] * (1 + float(one.band))
+        assert best.close == (low <= high)
+        if costs[best.winner] > 0:
+            assert best.factor == pytest.approx(costs[best.runner_up] / costs[best.winner])
+            assert best.factor >= 1
+        else:
+            assert best.factor is None
+    else:
+        assert (best.factor, best.close) == (None, False)
+
+
+@CHECKED
+@given(CASES)
+def test_swap_or_recompute_is_between_those_two_whatever_the_policy(choices):
+    pair = judged(choices).verdict.swap_or_recompute
+    assert {pair.winner, pair.runner_up} == {"swap", "recompute"}
+
+
+CHANGES = {
+    "copy_bytes_per_s": lambda inputs, rate: at(
+        inputs, h2d_bytes_per_s=rate, d2h_bytes_per_s=rate, per_copy_h2d_s=0.0, per_copy_d2h_s=0.0, load_overhead_s=0.0
+    ),
+    "bytes_per_copy": lambda inputs, piece: at(
+        inputs,
+        runs_per_block=float(recovery.moved_bytes(inputs, inputs.tokens))
+        / piece
+        / float(recovery.copy_count(at(inputs, runs_per_block=1), inputs.tokens)),
+    ),
+    "context_tokens": lambda inputs, tokens: at(inputs, tokens=tokens),
+    "survival": lambda inputs, share: at(inputs, survival=min(max(share, 0.0), 1.0)),
+}
+
+
+def winner_of(inputs):
+    swap, recompute = recovery.swap(inputs).victim_delay_s, recovery.recompute(inputs).victim_delay_s
+    return "swap" if swap < recompute else "recompute"
+
+
+@CHECKED
+@given(CASES)
+def test_going_past_a_flip_turns_swap_against_recompute(choices):
+    result = judged(choices)
+    now = winner_of(result.inputs)
+    for flip in result.verdict.flips:
+        assert flip.then == ("recompute" if now == "swap" else "swap")
+        assert flip.times >= 1
+        step = 1.002 if flip.at > flip.now else 1 / 1.002
+        beyond = 1 - (1 - flip.at) / 1.002 if flip.what == "survival" else flip.at * step
+        assert winner_of(CHANGES[flip.what](result.inputs, beyond)) == flip.then, flip
+
+
+@CHECKED
+@given(CASES)
+def test_flips_are_the_break_evens_nearest_first(choices):
+    result = judged(choices)
+    flips = {flip.what: flip for flip in result.verdict.flips}
+    times = [flip.times for flip in result.verdict.flips]
+    assert times == sorted(times)
+    for what, flip in flips.items():
+        assert flip.at == getattr(result.even, what)
+        if what != "survival":
+            assert flip.times == pytest.approx(max(flip.at / flip.now, flip.now / flip.at))
+    for what in ("copy_bytes_per_s", "bytes_per_copy", "context_tokens"):
+        assert (what in flips) == (getattr(result.even, what) is not None)
+
+
+def test_a_case_whose_preemptions_differ_in_winner_is_not_told_what_is_false():
+    """At 4.0 GB/s recompute wins 2,048 tokens and swap 52,048; together swap: a faster link cannot turn that."""
+    result = compare_case(
+        case_from(
+            {
+                "timing": "kernels", "tokens": 2048, "preemptions": 2, "tokens_between": 50_000, "copy_gb_per_s": 4.0,
+                "per_copy_us": 0,
+            }
+        )
+    )  # fmt: skip
+    assert result.verdict.swap_or_recompute.winner == "swap"
+    for flip in result.verdict.flips:
+        if flip.what == "copy_bytes_per_s":
+            assert flip.at < flip.now
+
+
+@pytest.mark.parametrize("policy", catalog.table("engines"))
+def test_the_winner_is_something_the_engine_has(policy):
+    result = compare_case(case_from({"policy": policy}))
+    available = catalog.table("engines")[policy]["available"]
+    assert list(result.inputs.available) == available
+    assert result.verdict.best.winner in available
+    assert (result.verdict.best.winner == "wait") == (available == ["wait"])
+
+
+def test_gpu_time_is_another_question():
+    """Swap takes 54 ms of the victim's time and none of the others'; recompute stops them for 270 ms."""
+    delay = compare_case(case_from({"policy": "trtllm-suspend"})).verdict
+    gpu = compare_case(case_from({"policy": "trtllm-suspend", "objective": "gpu-time"})).verdict
+    assert (delay.objective, gpu.objective) == ("victim-delay", "gpu-time")
+    assert (delay.best.winner, gpu.best.winner) == ("swap", "swap")
+    assert delay.best.factor == pytest.approx(0.304 / 0.0543, rel=0.02)
+    assert gpu.best.factor is None  # over nothing
+    v0 = compare_case(case_from({"policy": "vllm-v0", "objective": "gpu-time"}))
+    assert v0.verdict.best.factor == pytest.approx(
+        float(v0.prices["recompute"].gpu_s / v0.prices["swap"].victim_delay_s)
+    )
+
+
+def test_ties_go_to_the_shorter_delay():
+    result = compare_case(case_from({"objective": "gpu-time"}))
+    swap, offload = result.prices["swap"], result.prices["offload"]
+    assert swap.gpu_s == offload.gpu_s == 0
+    assert swap.victim_delay_s > offload.victim_delay_s
+    assert contest(result.inputs, result.prices, ["swap", "offload"]).winner == "offload"
+
+
+@pytest.mark.parametrize(("gb_per_s", "close"), [(2.0, False), (3.4, True), (3.6, True), (8.0, False)])
+def test_too_close_to_call_near_the_break_even_of_3_5_gb_per_s(gb_per_s, close):
+    result = compare_case(case_from({"copy_gb_per_s": gb_per_s}))
+    assert result.verdict.swap_or_recompute.close == close
+    assert result.verdict.swap_or_recompute.winner == ("recompute" if gb_per_s < 3.6 else "swap")
+
+
+def test_unknown_prices_have_no_factor():
+    inputs = at(resolve.inputs(case_from({"objective": "gpu-time", "policy": "vllm-v0"})), decode_batch=10_000)
+    judged_here = verdict(inputs, recovery.price(inputs), break_even.solve(inputs)).best
+    assert (judged_here.winner, judged_here.factor, judged_here.close) == ("swap", None, False)
