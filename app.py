@@ -8,10 +8,10 @@ from kvmodel import parts
 from kvmodel.charts import home, theme
 from kvmodel.figures import figures
 
-results, side = frame("home")
-result = controls.comparison(results, side)
+answer, side, rest = frame("home")
+result = controls.comparison(answer, side)
 numbers = figures(result)
-with results:
+with answer:
     st.markdown(prose.text("home", "lead", numbers))
     swap, recompute, even = st.columns(3)
     swap.metric(prose.label("home", "swap"), numbers["swap_delay"], border=True)
@@ -22,6 +22,7 @@ with results:
     pieces = parts.parts(result.inputs)
     show.chart(home.timeline(pieces, palette=theme.STREAMLIT), alt=home.timeline_alt(pieces), key="timeline")
     st.caption(prose.text("home", "timeline_note_unknown" if result.notes else "timeline_note", numbers))
+with rest:
     verdict.flips(result)
     st.subheader(prose.label("home", "prices"))
     verdict.prices(result)

@@ -6,7 +6,7 @@ language, because the URL carries them as they are shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import streamlit as st
@@ -27,13 +27,15 @@ TP_OPTIONS = (1, 2, 4, 8, 16)
 COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
 
 
-def comparison(results: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
+def comparison(answer: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
     """Draw the controls, price the Case they make, and say so and stop where it cannot be priced."""
-    asked = dict(st.query_params)
+    link = dict(st.query_params)
+    with answer:
+        asked = acceptable(link)
     with controls:
-        chosen = draw()
-    with results:
-        notice(asked, chosen)
+        chosen = draw(unbound=link.keys() - asked.keys())
+    with answer:
+        not_taken(asked, chosen)
         try:
             result = compare_case(case_from(chosen))
         except CaseError as error:
@@ -44,21 +46,48 @@ def comparison(results: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
     return result
 
 
-def draw() -> dict[str, Any]:
-    """The widgets; gives what they hold, by Case field."""
-    chosen = {field: widget(field) for field in MAIN}
+def acceptable(asked: Mapping[str, str]) -> dict[str, str]:
+    """The inputs of a link that a Case can take; of each other one a sentence, and out of the URL it goes."""
+    kept = {}
+    for field, value in asked.items():
+        if field in Case.model_fields:
+            try:
+                case_from({field: value})
+                kept[field] = value
+            except CaseError as error:
+                st.warning(str(error))
+                del st.query_params[field]
+    return kept
+
+
+def not_taken(asked: Mapping[str, str], chosen: Mapping[str, Any]) -> None:
+    """Say which good inputs of a link have no place in their control."""
+    for field, value in asked.items():
+        held = chosen.get(field)
+        if str(held) != value and not _same_number(held, value):
+            taken = {"field": field, "value": value[:40], "now": str(held)}
+            st.warning(prose.text("controls", "not_taken", taken))
+
+
+def draw(unbound: Collection[str] = ()) -> dict[str, Any]:
+    """The widgets; gives what they hold, by Case field.
+
+    `unbound` ones do not read the URL in this run: a bound widget drops a bad value without a word, and falls over
+    an infinite one (Streamlit 1.67).
+    """
+    chosen = {field: widget(field, bound=field not in unbound) for field in MAIN}
     with st.expander(prose.label("controls", "more")):
-        chosen |= {field: widget(field) for field in MORE}
+        chosen |= {field: widget(field, bound=field not in unbound) for field in MORE}
     return {field: value for field, value in chosen.items() if value is not None}
 
 
-def widget(field: str) -> Any:
-    """The widget of one Case field, bound to the URL."""
+def widget(field: str, *, bound: bool) -> Any:
+    """The widget of one Case field; `bound` to the URL under the field's name."""
     common: dict[str, Any] = {
         "label": prose.label("controls", field),
         "help": prose.detail("controls", field),
         "key": field,
-        "bind": "query-params",
+        "bind": "query-params" if bound else None,
     }
     default = Case.model_fields[field].default
     options = choices(field)
@@ -83,21 +112,6 @@ def choices(field: str) -> list[Any]:
         "tp": lambda: TP_OPTIONS,
     }
     return list(catalogs[field]()) if field in catalogs else list(options_of(field))
-
-
-def notice(asked: Mapping[str, str], chosen: Mapping[str, Any]) -> None:
-    """Say which inputs of a link were not taken: a widget drops what it cannot hold without a word."""
-    for field, value in asked.items():
-        held = chosen.get(field)
-        if field not in Case.model_fields or str(held) == value or _same_number(held, value):
-            continue
-        try:
-            case_from({field: value})
-        except CaseError as error:
-            st.warning(str(error))
-        else:
-            taken = {"field": field, "value": value[:40], "now": str(held)}
-            st.warning(prose.text("controls", "not_taken", taken))
 
 
 def _same_number(held: Any, written: str) -> bool:

@@ -20,8 +20,11 @@ PAGES = {
 }
 
 
-def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator]:
-    """Draw the frame of a page; gives the column of results and, right of it (below on a phone), that of controls."""
+def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
+    """Draw the frame of a page; gives three places: the answer, the controls right of it, and all the rest below.
+
+    On a phone they follow each other, so the answer comes first and the controls are not far.
+    """
     st.set_page_config(
         page_title=f"{prose.label('nav', page)} · {prose.label('nav', 'product')}", page_icon=str(ICON), layout="wide"
     )
@@ -29,8 +32,8 @@ def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator]:
     if not st.context.is_embedded:
         navigation()
     st.title(prose.label(page, "title"))
-    results, controls = st.columns([2.4, 1], gap="large")
-    return results, controls
+    answer, controls = st.columns([2.4, 1], gap="large")
+    return answer, controls, st.container()
 
 
 @st.cache_resource(show_spinner=False)

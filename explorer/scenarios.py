@@ -20,29 +20,31 @@ def rows() -> tuple[Row, ...]:
 def show_row(row: Row) -> None:
     """What the article says, whether it holds, and every outcome."""
     st.subheader(prose.label("scenarios", f"row.{row.id}"))
-    st.markdown(f"{prose.text('scenarios', f'says.{row.id}')} **{prose.text('scenarios', f'verdict.{row.verdict}')}**")
+    turns = {"turns": condition_text(row.outcomes[0])}
+    st.markdown(f"{prose.text('scenarios', f'says.{row.id}')} {prose.text('scenarios', f'verdict.{row.verdict}', turns)}")
     show_outcomes(row.outcomes)
 
 
 def show_outcomes(outcomes: Sequence[Outcome]) -> None:
     """A table line an outcome, and links that open each in Crossover."""
-    columns = ("conditions", "case", "model", "recompute", "copy", "turns")
+    columns = ("case", "model", "recompute", "copy", "turns")
     show.table([prose.label("scenarios", f"column.{name}") for name in columns], [_cells(each) for each in outcomes])
-    with st.container(horizontal=True):
+    with st.expander(prose.label("scenarios", "open")):
         for each in outcomes:
-            condition = prose.label("scenarios", f"condition.{each.condition}")
-            label = f"{prose.label('scenarios', 'open')}: {each.variant}, {condition}"
-            show.go_to("crossover", label, controls.query_of(each.comparison.case))
+            show.go_to("crossover", _case_label(each), controls.query_of(each.comparison.case))
 
 
 def _cells(outcome: Outcome) -> list[str]:
     cells = tables.outcome_cells(outcome)
     section = "pick_only" if outcome.only else "pick_close" if outcome.contest.close else "pick"
     return [
-        prose.label("scenarios", f"condition.{outcome.condition}"),
-        outcome.variant,
+        _case_label(outcome),
         prose.text("scenarios", section, cells),
         cells["recompute"],
         cells["copy"],
         condition_text(outcome),
     ]
+
+
+def _case_label(outcome: Outcome) -> str:
+    return f"{outcome.variant}, {prose.label('scenarios', f'condition.{outcome.condition}')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import streamlit as st
 
 from explorer.frame import PAGES
 
+UNIT = re.compile(r"([\d.,]+) (?=\S)")
 CONFIG = {"displayModeBar": False, "displaylogo": False, "scrollZoom": False}
 
 
@@ -18,9 +20,10 @@ def chart(figure: Any, *, alt: str, key: str) -> None:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A Markdown table: first column to the left, numbers to the right."""
+    """A Markdown table: first column to the left, numbers to the right, no number torn from its unit."""
     rule = [":--", *["--:"] * (len(header) - 1)]
-    lines = (" | ".join(cells) for cells in (header, rule, *rows))
+    kept = ([UNIT.sub("\\1\N{NO-BREAK SPACE}", cell) for cell in cells] for cells in rows)
+    lines = (" | ".join(cells) for cells in (header, rule, *kept))
     st.markdown("\n".join(f"| {line} |" for line in lines))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -195,14 +195,12 @@ def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """The same as JSON has it: no arrays, whole numbers without a fraction, None for what is not finite."""
-    if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(part) for part in value]
-    if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    return asdict(value) if hasattr(value, "__dataclass_fields__") else value
+        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value

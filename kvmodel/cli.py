@@ -127,7 +127,7 @@ class Parser(argparse.ArgumentParser):
         raise CaseError(message.removeprefix("argument "))
 
 
-def parser(name: str) -> Parser:
+def parser(name: str, *, with_help: bool) -> Parser:
     """The parser of one command. Flags stay text: their values are read by Case and by answers.OWN."""
     command = COMMANDS[name]
     example = f"example:\n  python -m kvmodel {name} {command.example}".rstrip()
@@ -143,19 +143,26 @@ def parser(name: str) -> Parser:
     if name == "chart":
         built.add_argument("name", metavar="NAME", nargs="?", default=None, help="which chart")
     for field in command.fields:
-        default = Case.model_fields[field].default
-        taken = f"an id, such as {IDS[field]()[0]}" if field in IDS else case.allowed(field)
-        built.add_argument(flag(field), metavar="X", help=taken + ("" if default is None else f"; default {default}"))
+        built.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
     for field in command.own:
-        own = answers.OWN[field]
-        default_text = "" if own.default is None else f"; default {own.default}"
-        built.add_argument(flag(field), metavar="X", help=f"{own.help}: {own.allowed}{default_text}")
+        built.add_argument(flag(field), metavar="X", help=own_help(field) if with_help else None)
     if command.rows:
         built.add_argument("--rows", metavar="FILE.csv", help="one case a row, columns named like the flags")
     if command.rows or name == "chart":
         built.add_argument("-o", "--output", metavar="FILE", help="where to write (--rows: default standard output)")
     built.add_argument("--json", action="store_true", help="print one JSON object")
     return built
+
+
+def case_help(field: str) -> str:
+    default = Case.model_fields[field].default
+    taken = f"an id, such as {IDS[field]()[0]}" if field in IDS else case.allowed(field)
+    return taken + ("" if default is None else f"; default {default}")
+
+
+def own_help(field: str) -> str:
+    own = answers.OWN[field]
+    return f"{own.help}: {own.allowed}" + ("" if own.default is None else f"; default {own.default}")
 
 
 def flag(field: str) -> str:
@@ -170,7 +177,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 def parse(name: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Only what was given, as text. Raises CaseError."""
-    built = parser(name)
+    built = parser(name, with_help=any(text in ("-h", "--help") for text in arguments))
     given, unknown = built.parse_known_args(arguments)
     if unknown:
         what = unknown[0].split("=")[0]

@@ -7,6 +7,7 @@ A bad value stops everything with one sentence that names its line. A row that i
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import math
 from collections import defaultdict
@@ -32,15 +33,17 @@ Results = dict[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the file, read: its cells as they stand, its Case and the question's own inputs."""
+    """A line of the file, read: its cells as they stand, its Case, and `values`: Case and own inputs by name."""
 
     cells: list[str]
     case: Case
-    own: dict[str, Any]
+    values: Results
 
-    @property
-    def values(self) -> dict[str, Any]:
-        return vars(self.case) | self.own
+
+def read(cells: list[str], choices: Mapping[str, str], own: tuple[str, ...]) -> Row:
+    """Raises CaseError, CatalogError."""
+    case, values = answers.read(choices, own)
+    return Row(cells, case, vars(case) | values)
 
 
 def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence[str], own: tuple[str, ...]) -> str:
@@ -53,7 +56,7 @@ def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence
     text = _text(path)
     table = csv.reader(io.StringIO(text, newline=""))
     columns, rows = _read(table, path, choices, fields, own)
-    results, names = _computed(command, rows), _names_of_results(command, own)
+    results, names = _computed(command, rows, own), _names_of_results(command, own)
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n" if "\r\n" in text else "\n")
     writer.writerow([*columns, *names, "error"])
@@ -92,7 +95,7 @@ def _read(
             if len(cells) != len(columns):
                 raise CaseError(f"{len(cells)} cells given; allowed: {len(columns)}, as many as the header has")
             given = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
-            rows.append(Row(cells, *answers.read({**choices, **given}, own)))
+            rows.append(read(cells, {**choices, **given}, own))
     except (CaseError, CatalogError, csv.Error) as error:
         raise CaseError(f"line {table.line_num} of {path}: {error}") from None
     if columns is None:
@@ -111,12 +114,14 @@ def _names(cells: Sequence[str], fields: Sequence[str]) -> list[str]:
     return names
 
 
-def _cell(value: Any) -> str:
-    plain = answers.plain(value)
-    return "" if plain is None else str(plain)
+def _cell(value: float | str) -> str:
+    """As in JSON, empty for what is not finite."""
+    if isinstance(value, str):
+        return value
+    return str(answers.plain(value)) if math.isfinite(value) else ""
 
 
-def _computed(command: str, rows: Sequence[Row]) -> list[list[Any] | str]:
+def _computed(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> list[list[Any] | str]:
     """For each row its results, or a sentence why there are none."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
@@ -126,7 +131,7 @@ def _computed(command: str, rows: Sequence[Row]) -> list[list[Any] | str]:
         indices.sort(key=lambda index: rows[index].case.preemptions)  # every preemption is a pass over all of a part
         for start in range(0, len(indices), AT_ONCE):
             part = indices[start : start + AT_ONCE]
-            results, refusals = _answered(command, [rows[index] for index in part])
+            results, refusals = _answered(command, [rows[index] for index in part], own)
             series = [np.broadcast_to(value, len(part)).tolist() for value in results.values()]
             for position, index in enumerate(part):
                 refusal = refusals.get(position)
@@ -142,7 +147,7 @@ def _group(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _answered(command: str, rows: Sequence[Row]) -> tuple[Results, dict[int, str]]:
+def _answered(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> tuple[Results, dict[int, str]]:
     """Results of one group as arrays, and refusals by position."""
     first = rows[0]
     values = {
@@ -155,19 +160,32 @@ def _answered(command: str, rows: Sequence[Row]) -> tuple[Results, dict[int, str
     try:
         results, misfits = answer_group(first.case, values)
     except (CatalogError, DoesNotFit):  # true of every row of the group
-        results, misfits = dict.fromkeys(_names_of_results(command, tuple(first.own)), math.nan), True
+        results, misfits = dict.fromkeys(_names_of_results(command, own), math.nan), True
     refusals = {}
     for position in np.flatnonzero(np.broadcast_to(misfits, len(rows))).tolist():
-        try:
-            possible(rows[position].case)
-        except (CatalogError, DoesNotFit) as error:
-            refusals[position] = str(error)
+        case = rows[position].case
+        refusals[position] = _too_heavy(case.model, case.gpu, case.tp, case.max_num_batched_tokens) or _why(possible, case)
     return results, refusals
+
+
+def _why(possible: Callable[[Case], object], case: Case) -> str:
+    """Why a case cannot be: what `possible` says of it, empty where nothing."""
+    try:
+        possible(case)
+    except (CatalogError, DoesNotFit) as error:
+        return str(error)
+    return ""
+
+
+@functools.cache
+def _too_heavy(model: str, gpu: str, tp: int, batched: int) -> str:
+    """The sentence where weights do not fit: the same for many rows."""
+    return _why(answers.require_weights_fit, Case(model=model, gpu=gpu, tp=tp, max_num_batched_tokens=batched))
 
 
 def _names_of_results(command: str, own: tuple[str, ...]) -> list[str]:
     """The columns that a command adds: those of its default case."""
-    return list(_answered(command, [Row([], *answers.read({}, own))])[0])
+    return list(_answered(command, [read([], {}, own)], own)[0])
 
 
 def _size(case: Case, values: Results) -> tuple[Results, Any]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from kvmodel import catalog
 from kvmodel.case import Case, case_from
 from kvmodel.comparison import Comparison, compare_case
-from kvmodel.units import format_rate, format_ratio, format_tokens
-from kvmodel.verdict import Contest
+from kvmodel.units import format_bytes, format_count, format_percent, format_rate, format_ratio
+from kvmodel.verdict import COPYING, Contest, contest
 
 COPY = {"recompute": "recompute", "swap": "copy", "offload": "copy", "both": "copy"}
 CONDITIONS = ("article", "today-v1", "today")
@@ -92,24 +93,27 @@ def judge(case: Case, variant: str, condition: str) -> Outcome:
 
 def _outcome(variant: str, condition: str, case: Case) -> Outcome:
     comparison = compare_case(case)
-    best = comparison.verdict.best
-    only = best.runner_up is None
-    return Outcome(variant, condition, comparison, comparison.verdict.swap_or_recompute if only else best, only)
+    acting = [name for name in comparison.inputs.available if name != "wait"]
+    copying = [name for name in acting if name in COPYING]
+    only = not copying or "recompute" not in acting
+    best_copy = contest(comparison.inputs, comparison.prices, copying).winner if copying else "swap"
+    pair = contest(comparison.inputs, comparison.prices, ["recompute", best_copy])
+    return Outcome(variant, condition, comparison, pair, only)
 
 
 def condition_text(outcome: Outcome) -> str:
-    """Where the answer turns, as numbers: `below 3.5 GB/s of copy rate, or above 86 % survival: recompute`."""
+    """The nearest thing that turns the answer, as numbers: `recompute at 3.5 GB/s (here 20 GB/s)`."""
     flips = outcome.comparison.verdict.flips
     if not flips:
         return "nothing in range turns it"
     nearest = flips[0]
-    amount = {
-        "copy_bytes_per_s": lambda: f"copy rate {format_rate(nearest.at)} (now {format_rate(nearest.now)})",
-        "bytes_per_copy": lambda: f"{nearest.at:,.0f} bytes a copy (now {nearest.now:,.0f})",
-        "context_tokens": lambda: f"{format_tokens(round(nearest.at))} tokens (now {format_tokens(nearest.now)})",
-        "survival": lambda: f"survival {nearest.at:.2f} (now {nearest.now:.2f})",
-    }[nearest.what]()
-    return f"turns to {nearest.then} at {amount}"
+    shown: Callable[[float], str] = {
+        "copy_bytes_per_s": format_rate,
+        "bytes_per_copy": lambda size: f"{format_bytes(size)} a copy",
+        "context_tokens": lambda tokens: f"{format_count(tokens)} tokens",
+        "survival": lambda share: f"{format_percent(share)} surviving",
+    }[nearest.what]
+    return f"{nearest.then} at {shown(nearest.at)} (here {shown(nearest.now)})"
 
 
 def rows() -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ def price_rows(result: Comparison) -> list[tuple[str, bool, list[str]]]:
         low, high = format_seconds(float(price.low_s)), format_seconds(float(price.high_s))
         cells = [
             format_seconds(float(price.victim_delay_s)),
-            f"{low} to {high}",
+            f"{low} – {high}",
             format_seconds(float(price.gpu_s)),
             format_bytes(float(price.link_bytes)),
             format_bytes(float(price.host_bytes)),

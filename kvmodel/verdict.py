@@ -77,7 +77,9 @@ def contest(inputs: Inputs, prices: Mapping[str, Price], names: list[str]) -> Co
 
 
 def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple[Flip, ...]:
-    """The break-evens as distances from this case, nearest first. They weigh the victim's delay."""
+    """What would turn swap against recompute under the objective, nearest first."""
+    if inputs.objective == "gpu-time":
+        return _flips_by_gpu_time(inputs, prices)
     swap_wins = float(prices["swap"].victim_delay_s) < float(prices["recompute"].victim_delay_s)
     then = "recompute" if swap_wins else "swap"
     size = float(recovery.moved_bytes(inputs, inputs.tokens))
@@ -92,3 +94,16 @@ def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple
         now = float(np.asarray(inputs.survival))
         found.append(Flip("survival", now, even.survival, (1 - now) / (1 - even.survival), then))
     return tuple(sorted(found, key=lambda flip: flip.times))
+
+
+def _flips_by_gpu_time(inputs: Inputs, prices: Mapping[str, Price]) -> tuple[Flip, ...]:
+    """The copy rate at which a batch that waits for the copies loses as much as by the recompute's marginal cost.
+
+    Nothing turns it where copies run beside the batch: they take no GPU time.
+    """
+    swap_gpu_s, recompute_gpu_s = float(prices["swap"].gpu_s), float(prices["recompute"].gpu_s)
+    if not (swap_gpu_s > 0 and recompute_gpu_s > 0):
+        return ()
+    size = float(prices["swap"].link_bytes / inputs.tp)
+    now, at = size / swap_gpu_s, size / recompute_gpu_s
+    return (Flip("copy_bytes_per_s", now, at, max(now / at, at / now), "recompute" if at < now else "swap"),)

@@ -8,11 +8,13 @@ from kvmodel import curves, formula, kv_table, tables
 from kvmodel.charts import kv_size, theme
 from kvmodel.figures import figures, has_fixed_part, kv_figures
 
-results, side = frame("kv_size")
-result = controls.comparison(results, side)
+answer, side, rest = frame("kv_size")
+result = controls.comparison(answer, side)
 numbers = figures(result) | kv_figures(result)
-with results:
+with answer:
     st.markdown(prose.text("kv_size", "lead", numbers))
+    if result.case.tp > 1:
+        st.markdown(prose.text("kv_size", "split", numbers))
     if has_fixed_part(result):
         st.markdown(prose.text("kv_size", "fixed", numbers))
     st.subheader(prose.label("kv_size", "formula"))
@@ -22,6 +24,7 @@ with results:
     others = controls.compared_models()
     sizes = curves.kv_by_length(result, others)
     show.chart(kv_size.kv_by_length(sizes, palette=theme.STREAMLIT), alt=kv_size.kv_by_length_alt(sizes), key="kv-size")
+with rest:
     st.subheader(prose.label("kv_size", "table"))
     table = kv_table.kv_table(result.case, tables.link_columns(result.case))
     header = [prose.label("kv_size", "tokens"), prose.label("kv_size", "size"), *tables.kv_link_labels(table)]

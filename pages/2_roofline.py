@@ -8,16 +8,17 @@ from kvmodel import roofline_points
 from kvmodel.charts import roofline, theme
 from kvmodel.figures import figures, roofline_figures
 
-results, side = frame("roofline")
-result = controls.comparison(results, side)
+answer, side, rest = frame("roofline")
+result = controls.comparison(answer, side)
 line, step = roofline_points.roofline_of(result), roofline_points.step_curve(result)
 numbers = figures(result) | roofline_figures(result, line, step)
-with results:
+with answer:
     st.markdown(prose.text("roofline", "lead", numbers))
     st.subheader(prose.label("roofline", "roofline"))
     show.chart(roofline.roofline(line, palette=theme.STREAMLIT), alt=roofline.roofline_alt(line), key="roofline")
     st.markdown(prose.text("roofline", "prefill", numbers))
     st.markdown(prose.text("roofline", "decode" if "decode_rate" in numbers else "decode_none", numbers))
+with rest:
     st.subheader(prose.label("roofline", "step"))
     st.markdown(prose.text("roofline", "step_lead" if step.knee_tokens else "step_lead_no_knee", numbers))
     show.chart(roofline.step_time(step, palette=theme.STREAMLIT), alt=roofline.step_time_alt(step), key="step-time")

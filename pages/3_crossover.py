@@ -9,18 +9,19 @@ from kvmodel.charts import crossover as charts
 from kvmodel.charts import theme
 from kvmodel.figures import figure19_figures, figures
 
-results, side = frame("crossover")
-with results:
+answer, side, rest = frame("crossover")
+with answer:
     crossover.presets()
-result = controls.comparison(results, side)
+result = controls.comparison(answer, side)
 numbers = figures(result) | figure19_figures(figure19.figure19())
-with results:
+with answer:
     verdict.headline(result)
     view = crossover.view()
     figure, alt = crossover.draw(view, result)
     show.chart(figure, alt=alt, key=f"crossover-{view}")
     st.caption(prose.text("crossover", f"view.{view}", numbers))
     st.markdown(f"{prose.text('crossover', 'why_swap', numbers)} {prose.text('crossover', 'why_recompute', numbers)}")
+with rest:
     st.subheader(prose.label("crossover", "even"))
     show.bullets(crossover.break_evens(result, numbers))
     st.subheader(prose.label("crossover", "parts"))

@@ -8,14 +8,15 @@ from kvmodel.charts import scenarios as charts
 from kvmodel.charts import theme
 from kvmodel.scenarios import judge
 
-results, side = frame("scenarios")
-result = controls.comparison(results, side)
-with results:
+answer, side, rest = frame("scenarios")
+result = controls.comparison(answer, side)
+with answer:
     st.markdown(prose.text("scenarios", "lead"))
     rows = scenarios.rows()
     st.subheader(prose.label("scenarios", "chart"))
     show.chart(charts.outcomes(rows, palette=theme.STREAMLIT), alt=charts.outcomes_alt(rows), key="scenarios")
     st.caption(prose.text("scenarios", "note"))
+with rest:
     for row in rows:
         scenarios.show_row(row)
     st.subheader(prose.label("scenarios", "own"))

@@ -45,7 +45,12 @@ def test_activations_grow_by_107_kib_a_token():
 
 
 def test_activations_of_an_array_equal_their_scalars():
-    tokens, widths, ffn, tps = np.array([1, 100, 2048]), np.array([10, 20, 30]), np.array([7, 8, 9]), np.array([1, 2, 4])
+    tokens, widths, ffn, tps = (
+        np.array([1, 100, 2048]),
+        np.array([10, 20, 30]),
+        np.array([7, 8, 9]),
+        np.array([1, 2, 4]),
+    )
     together = capacity.activation_bytes(tokens, hidden_size=widths, intermediate_size=ffn, tp=tps)
     for i in range(3):
         alone = {"hidden_size": int(widths[i]), "intermediate_size": int(ffn[i]), "tp": int(tps[i])}

@@ -22,6 +22,14 @@ def refusal(field, value):
     return str(refused.value)
 
 
+def case_or_sentence(choices):
+    """Anything but a CaseError goes through and fails the test."""
+    try:
+        return case_from(choices)
+    except CaseError as error:
+        return str(error)
+
+
 def is_one_sentence(text):
     return "\n" not in text and len(text) < 600
 
@@ -70,7 +78,9 @@ def test_half_a_token_is_refused(field):
 
 
 @pytest.mark.parametrize("field", WORDS)
-@pytest.mark.parametrize("value", ["", "nonsense", 0, 1, -1, True, None, math.nan, math.inf, [1], {}, "x\ny", "0" * 999])
+@pytest.mark.parametrize(
+    "value", ["", "nonsense", 0, 1, -1, True, None, math.nan, math.inf, [1], {}, "x\ny", "0" * 999]
+)
 def test_a_word_that_is_not_in_the_list(field, value):
     text = refusal(field, value)
     assert is_one_sentence(text)
@@ -147,19 +157,17 @@ def test_a_case_does_not_change():
 @CHECKED
 @given(st.sampled_from(sorted(Case.model_fields)), st.text(max_size=60))
 def test_no_text_raises_anything_but_case_error(field, value):
-    try:
-        case = case_from({field: value})
-    except CaseError as error:
-        text = str(error)
+    text = case_or_sentence({field: value})
+    if isinstance(text, str):
         assert text.startswith(f"{field}: ")
         assert "allowed: " in text or "nearest: " in text
         assert len(text.splitlines()) == 1
-    else:
-        assert isinstance(case, Case)
 
 
 @CHECKED
-@given(st.dictionaries(st.text(max_size=12), st.text(max_size=12) | st.floats() | st.integers(), min_size=1, max_size=4))
+@given(
+    st.dictionaries(st.text(max_size=12), st.text(max_size=12) | st.floats() | st.integers(), min_size=1, max_size=4)
+)
 def test_no_unknown_field_raises_anything_but_case_error(choices):
     unknown = {key: value for key, value in choices.items() if key not in Case.model_fields}
     if unknown:
@@ -170,10 +178,9 @@ def test_no_unknown_field_raises_anything_but_case_error(choices):
 @CHECKED
 @given(st.sampled_from(sorted(NUMBERS)), st.floats(allow_nan=True) | st.integers(-(10**40), 10**40))
 def test_no_number_raises_anything_but_case_error(field, value):
-    try:
-        taken = getattr(case_from({field: value}), field)
-    except CaseError as error:
-        assert str(error).startswith(f"{field}: ")
+    answer = case_or_sentence({field: value})
+    if isinstance(answer, str):
+        assert answer.startswith(f"{field}: ")
     else:
-        assert taken == value
-        assert limits(field)[0] <= taken <= limits(field)[1]
+        assert limits(field)[0] <= getattr(answer, field) <= limits(field)[1]
+        assert getattr(answer, field) == value

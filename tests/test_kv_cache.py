@@ -162,9 +162,7 @@ def test_more_tokens_never_take_less_and_blocks_never_take_less_than_tokens(mode
     layers = catalog.model(model).kv_layers
     alone, longer = kv_cache.kv_bytes(layers, [tokens, tokens + more], bytes_per_value=2)
     assert alone <= longer
-    in_blocks = kv_cache.kv_bytes_in_blocks(
-        layers, [tokens, tokens + more], block_tokens=block, bytes_per_value=2
-    )
+    in_blocks = kv_cache.kv_bytes_in_blocks(layers, [tokens, tokens + more], block_tokens=block, bytes_per_value=2)
     assert alone <= in_blocks[0] <= in_blocks[1]
     one_block_more = sum(g.layers * g.kv_heads * (g.key_dim + g.value_dim) * 2 * block for g in layers)
     assert in_blocks[0] - alone < one_block_more

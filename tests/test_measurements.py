@@ -91,7 +91,10 @@ def test_marginal_prefill_on_a_gpu_whose_decodes_read_more_slowly_beside_a_chunk
 
     Their KV is 8 GiB, more than a 24 GB card has beside 16 GB of weights: kernels profiled apart, so no pool here.
     """
-    shape, gpu = resolve.model_shape(catalog.model("llama-3.1-8b")), resolve.gpu_rates(catalog.gpu("rtx-4090"), "kernels")
+    shape, gpu = (
+        resolve.model_shape(catalog.model("llama-3.1-8b")),
+        resolve.gpu_rates(catalog.gpu("rtx-4090"), "kernels"),
+    )
     kv_bytes = 64 * 1024 * 131_072
     assert step_time.decode_s(64, kv_bytes, shape, gpu) * 1000 == pytest.approx(29.1, rel=0.15)
     beside = {"decode_sequences": 64, "decode_kv_bytes_per_gpu": kv_bytes, "max_num_batched_tokens": 8192}

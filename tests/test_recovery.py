@@ -1,4 +1,4 @@
-"""Prices by hand: copies from bytes and counts typed here, prefill from step_time (tested apart), sums over preemptions."""
+"""Prices by hand: copies from bytes and counts typed here, prefill from step_time (tested apart), then sums."""
 
 from dataclasses import fields, replace
 
@@ -214,9 +214,7 @@ def best_split_s(inputs):
     past = inputs.survival * inputs.tokens
     missing = inputs.tokens - past
     splits = np.append(np.arange(0, missing, inputs.block_tokens), missing)
-    return np.maximum(
-        recovery.prefill_alone_s(inputs, splits, past), recovery.in_s(inputs, missing - splits)
-    ).min()
+    return np.maximum(recovery.prefill_alone_s(inputs, splits, past), recovery.in_s(inputs, missing - splits)).min()
 
 
 def test_both_splits_where_prefill_meets_load():
@@ -226,7 +224,9 @@ def test_both_splits_where_prefill_meets_load():
     assert split % 16 == 0
     assert 0 < split < 1000
     rest = 1008 - split
-    assert both.victim_delay_s == pytest.approx(max(prefill_s(inputs, split), rest / 16 * 1e-5 + rest * PER_TOKEN / 2e9))
+    assert both.victim_delay_s == pytest.approx(
+        max(prefill_s(inputs, split), rest / 16 * 1e-5 + rest * PER_TOKEN / 2e9)
+    )
     assert both.victim_delay_s == pytest.approx(best_split_s(inputs), rel=0.02)
     assert both.host_bytes == 1008 * PER_TOKEN
     assert both.link_bytes == (1008 + rest) * PER_TOKEN
@@ -256,7 +256,9 @@ def test_wait_for_blocks_by_hand():
 
 
 def test_a_decode_step_has_the_hosts_part():
-    inputs = toy(decode_batch=8, decode_context=500, engine_factor=1.5, decode_host_s=0.04, decode_host_s_per_sequence=1e-3)
+    inputs = toy(
+        decode_batch=8, decode_context=500, engine_factor=1.5, decode_host_s=0.04, decode_host_s_per_sequence=1e-3
+    )
     step_s = step_time.decode_s(8, 8 * 512 * PER_TOKEN, inputs.shape, inputs.gpu)
     assert recovery.decode_step_s(inputs) == pytest.approx(1.5 * step_s + 0.048)
 

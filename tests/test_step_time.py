@@ -14,9 +14,7 @@ SHAPE = ModelShape(
     layers=2, hidden_size=4, intermediate_size=8, attention_width=4, vocab_size=10, layer_parameters=100,
     weight_bytes_per_parameter=2, attention=(AttentionGroup(2, np.inf),),
 )  # fmt: skip
-MOE = replace(
-    SHAPE, expert_parameters=30, experts=8, experts_per_token=2, expert_weight_bytes_per_parameter=0.5
-)
+MOE = replace(SHAPE, expert_parameters=30, experts=8, experts_per_token=2, expert_weight_bytes_per_parameter=0.5)
 GPU = GpuRates(
     peak_flop_per_s=1000.0, hbm_bytes_per_s=100.0, gemm_efficiency=0.5, weight_read_efficiency=0.8,
     attention_efficiency=0.25, kv_read_efficiency=0.5, kv_read_efficiency_beside_chunk=0.2,
@@ -128,9 +126,7 @@ def test_step_and_decode():
     ],
 )
 def test_prefill(new, past, chunk, sequences, seconds):
-    assert step_time.prefill_s(
-        new, past, SHAPE, GPU, chunk_tokens=chunk, sequences=sequences
-    ) == pytest.approx(seconds)
+    assert step_time.prefill_s(new, past, SHAPE, GPU, chunk_tokens=chunk, sequences=sequences) == pytest.approx(seconds)
 
 
 def test_marginal_prefill_by_hand():

@@ -70,9 +70,7 @@ def test_an_array_equals_its_scalars():
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
-@given(
-    st.floats(1, 1e6), st.floats(1, 1e12), st.floats(0, 1e-3), st.floats(1e6, 1e12), st.floats(1, 100)
-)
+@given(st.floats(1, 1e6), st.floats(1, 1e12), st.floats(0, 1e-3), st.floats(1e6, 1e12), st.floats(1, 100))
 def test_more_of_anything_costs_more_and_a_faster_link_less(copies, size, per_copy, rate, times):
     here = copy_s(copies, size, per_copy_s=per_copy, link_bytes_per_s=rate)
     assert copy_s(copies, size, per_copy_s=per_copy, link_bytes_per_s=rate * times) <= here

@@ -14,7 +14,8 @@ import plotly.graph_objects as go
 from kvmodel import curves, figure19, kv_cache, parts, roofline_points
 from kvmodel import scenarios as scenario_table
 from kvmodel.case import Case, CaseError
-from kvmodel.charts import crossover, home, kv_size, labels, roofline, scenarios, theme
+from kvmodel.charts import crossover, home, kv_size, labels, roofline, scenarios
+from kvmodel.charts.points import Row
 from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
 from kvmodel.comparison import Comparison, compare_case
 
@@ -30,7 +31,7 @@ class _Chart:
     shows: Callable[[Case], tuple[Any, ...]]
     figure: Callable[..., go.Figure]
     words: Callable[..., str]
-    rows: Callable[..., list[theme.Row]]
+    rows: Callable[..., list[Row]]
 
 
 def _parts(case: Case) -> tuple[Any, ...]:
@@ -98,7 +99,7 @@ def alt(name: str, case: Case) -> str:
     return chart.words(*chart.shows(case))
 
 
-def points(name: str, case: Case) -> list[theme.Row]:
+def points(name: str, case: Case) -> list[Row]:
     """The plotted numbers, base units in the column names, a row an x; None for what is unknown."""
     chart = _chart(name)
     return chart.rows(*chart.shows(case))

@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from kvmodel.arrays import Floats
-from kvmodel.charts import labels, theme
-from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.charts import labels, points, theme
+from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import BlockCurves
 from kvmodel.figure19 import Figure19
 from kvmodel.units import MS, format_bytes, format_count, format_ratio, format_seconds
@@ -17,7 +17,7 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
     """Swap out and in against block size, a line a layout; above, the bytes of one copy in the chosen layout."""
     chosen = curves.chosen_layout
     names = [f"swap {name}" for name in curves.swap_s]
-    fig = theme.figure(palette, right=labels.room_px([*curves.swap_s, "recompute"]))
+    fig = theme.sketch(palette, right=labels.room_px([*curves.swap_s, "recompute"]))
     _block_axis(fig, curves.block_tokens, palette)
     theme.seconds_axis(fig, [*curves.swap_s.values(), curves.recompute_s], palette, title="victim delay [s]")
     for name, layout in zip(names, curves.swap_s, strict=True):
@@ -32,17 +32,21 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
     there = labels.value_at(curves.block_tokens, curves.swap_s[chosen], curves.chosen_block_tokens)
     theme.dot(fig, curves.chosen_block_tokens, there, color=palette.swap, palette=palette)
     labels.value_labels(
-        fig, curves.chosen_block_tokens, [(format_seconds(there), there, palette.swap)], palette.background
+        fig,
+        curves.chosen_block_tokens,
+        [(format_seconds(there), there, palette.swap)],
+        palette.background,
+        falling=True,
     )
     ends = [
         (f"<b>{layout}</b>" if layout == chosen else layout, float(series[-1]), palette.swap)
         for layout, series in curves.swap_s.items()
     ]
     labels.end_labels(fig, [*ends, ("recompute", curves.recompute_s, palette.recompute)])
-    return fig
+    return fig.figure()
 
 
-def _block_axis(fig: go.Figure, blocks: Floats, palette: Palette) -> None:
+def _block_axis(fig: Sketch, blocks: Floats, palette: Palette) -> None:
     ticks = blocks[::2]
     span = (float(blocks[0]) / 1.15, float(blocks[-1]) * 1.15)
     texts = [format_count(tick) for tick in ticks]
@@ -50,11 +54,11 @@ def _block_axis(fig: go.Figure, blocks: Floats, palette: Palette) -> None:
     theme.hover_title(fig, "blocks of %{x} tokens")
 
 
-def _bytes_axis_above(fig: go.Figure, curves: BlockCurves, palette: Palette) -> None:
+def _bytes_axis_above(fig: Sketch, curves: BlockCurves, palette: Palette) -> None:
     """The same x axis once more, on top, in bytes a copy: the honest axis."""
     per_copy = np.asarray(curves.bytes_per_copy[curves.chosen_layout])
-    fig.layout.margin.t = 58
-    fig.layout.xaxis2 = fig.layout.xaxis.to_plotly_json() | {
+    fig.layout["margin"]["t"] = 58
+    fig.layout["xaxis2"] = fig.layout["xaxis"] | {
         "overlaying": "x",
         "matches": "x",
         "side": "top",
@@ -65,13 +69,11 @@ def _bytes_axis_above(fig: go.Figure, curves: BlockCurves, palette: Palette) -> 
             "standoff": 6,
         },
         "tickvals": list(curves.block_tokens[::4]),
-        "ticktext": [format_bytes(size, digits=2).replace(".0 ", " ") for size in per_copy[::4]],
+        "ticktext": [theme.trimmed(format_bytes(size)) for size in per_copy[::4]],
     }
 
 
-def _recompute_line(
-    fig: go.Figure, x: Floats, seconds: float, palette: Palette, *, name: str, width: float = 2.2
-) -> None:
+def _recompute_line(fig: Sketch, x: Floats, seconds: float, palette: Palette, *, name: str, width: float = 2.2) -> None:
     ends = [x[0] / 1.15, x[-1] * 1.15]
     theme.line(
         fig, ends, [seconds, seconds], name, color=palette.recompute, dash=theme.DASHES["recompute"], width=width
@@ -80,7 +82,7 @@ def _recompute_line(
 
 def figure19(figure: Figure19, *, palette: Palette = LIGHT) -> go.Figure:
     """Swap against block size with recompute as the paper plots it (x 0.9) and as measured, and their crossing."""
-    fig = theme.figure(palette, right=labels.room_px(["recompute, measured"]) - 14)
+    fig = theme.sketch(palette, right=labels.room_px(["swap"]))
     _block_axis(fig, figure.block_tokens, palette)
     top = 1.08 * float(figure.swap_s.max())
     ticks = [tick * MS for tick in range(0, 200, 20) if tick * MS <= top]
@@ -102,9 +104,13 @@ def figure19(figure: Figure19, *, palette: Palette = LIGHT) -> go.Figure:
     labels.note(
         fig, crossing, plotted, f"cross at block size {figure.crossing_plotted_block_tokens}", palette.text, yshift=-20
     )
-    ends = [("swap", float(figure.swap_s[-1]), palette.swap), ("recompute, plotted", plotted, palette.recompute)]
-    labels.end_labels(fig, [*ends, ("recompute, measured", measured, palette.recompute)])
-    return fig
+    labels.end_labels(fig, [("swap", float(figure.swap_s[-1]), palette.swap)])
+    labels.note(
+        fig, float(figure.block_tokens[-1]), measured,
+        f"recompute<br>measured {format_seconds(measured)} (thin)<br>as plotted {format_seconds(plotted)} (bold)",
+        palette.recompute, xanchor="right", align="right", yanchor="bottom", yshift=4,
+    )  # fmt: skip
+    return fig.figure()
 
 
 def cost_by_block_alt(curves: BlockCurves) -> str:
@@ -115,7 +121,7 @@ def cost_by_block_alt(curves: BlockCurves) -> str:
         curves.block_tokens, curves.bytes_per_copy[curves.chosen_layout], curves.chosen_block_tokens
     )
     return (
-        f"With blocks of {format_count(curves.chosen_block_tokens)} tokens and layout {curves.chosen_layout} one copy "
+        f"With blocks of {labels.tokens(curves.chosen_block_tokens)} and layout {curves.chosen_layout} one copy "
         f"is {format_bytes(per_copy)} and swap takes {format_seconds(there)}; recompute takes "
         f"{format_seconds(curves.recompute_s)} whatever the block size. Swap takes {format_seconds(float(series[0]))} "
         f"with blocks of 1 token, {format_seconds(float(series[-1]))} with {format_count(curves.block_tokens[-1])}."
@@ -133,17 +139,17 @@ def figure19_alt(figure: Figure19) -> str:
     )
 
 
-def cost_by_block_points(curves: BlockCurves) -> list[theme.Row]:
+def cost_by_block_points(curves: BlockCurves) -> list[points.Row]:
     """A row a block size: swap and bytes a copy in each layout, and recompute."""
     columns = {"block_tokens": curves.block_tokens}
     for layout in curves.swap_s:
         columns[f"swap_{layout}_s"] = curves.swap_s[layout]
         columns[f"copy_{layout}_bytes"] = curves.bytes_per_copy[layout]
     columns["recompute_s"] = np.full_like(curves.block_tokens, curves.recompute_s)
-    return theme.rows(columns)
+    return points.rows(columns)
 
 
-def figure19_points(figure: Figure19) -> list[theme.Row]:
+def figure19_points(figure: Figure19) -> list[points.Row]:
     """A row a block size: swap, both recompute lines, and their ratios to swap."""
     count = len(figure.block_tokens)
     columns = {
@@ -154,4 +160,4 @@ def figure19_points(figure: Figure19) -> list[theme.Row]:
         "recompute_plotted_over_swap": figure.ratio,
         "recompute_measured_over_swap": figure.ratio_measured,
     }
-    return theme.rows(columns)
+    return points.rows(columns)

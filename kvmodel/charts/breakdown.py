@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import lanes, theme
+from kvmodel.charts import lanes, points
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.comparison import plain
@@ -59,7 +59,7 @@ def stacked_parts(parts: Parts, *, with_wait: bool = False, palette: Palette = L
         lanes.head(fig, strategy, "slower half" if strategy == "both" else "", palette)
         lanes.below(fig, strategy, _largest(bar), palette)
         lanes.end_note(fig, strategy, lanes.end_s(bar), f"<b>{format_seconds(lanes.end_s(bar))}</b>", palette)
-    return fig
+    return fig.figure()
 
 
 def _largest(bar: list[Piece]) -> str:
@@ -79,7 +79,7 @@ def stacked_parts_alt(parts: Parts, *, with_wait: bool = False) -> str:
     return f"Parts of the victim delay: {'; '.join(told)}."
 
 
-def stacked_parts_points(parts: Parts) -> list[theme.Row]:
+def stacked_parts_points(parts: Parts) -> list[points.Row]:
     """A row a strategy: seconds of every part, None for what is unknown."""
     return [
         {"strategy": strategy, **{f"{name}_s": plain(found.get(name, 0.0)) for name in PARTS}}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import lanes, theme
+from kvmodel.charts import lanes, points
 from kvmodel.charts.lanes import Look, Piece
-from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.units import format_seconds
 
 PREFILL = ("linear", "attention", "activations", "all-reduce", "launch")
@@ -44,7 +44,7 @@ def pieces(strategy_parts: Mapping[str, float]) -> list[Piece]:
 def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
     """A lane a strategy from the moment of preemption to the next token (`kvmodel.parts.parts`)."""
     request = {strategy: pieces(found) for strategy, found in parts.items()}
-    fig = lanes.lane_figure(request, palette, title="time since preemption [s]", lane_px=62)
+    fig = lanes.lane_figure(request, palette, title="time since preemption, ● next token [s]", lane_px=62)
     waiting = Look(palette.wait, pattern="/", opacity=0.55)
     looks = {
         "queue": Look(pattern="/", opacity=0.55),
@@ -58,11 +58,12 @@ def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
         lanes.head(fig, strategy, _in_words(strategy, found), palette)
         if found:
             _next_token(fig, strategy, lanes.end_s(found), palette)
-    return fig
+    return fig.figure()
 
 
-def _next_token(fig: go.Figure, strategy: str, seconds: float, palette: Palette) -> None:
-    fig.add_scatter(
+def _next_token(fig: Sketch, strategy: str, seconds: float, palette: Palette) -> None:
+    fig.add(
+        "scatter",
         x=[seconds], y=[strategy], mode="markers", cliponaxis=False,
         marker={"color": palette.of(strategy), "size": 11, "line": {"color": palette.background, "width": 2}},
         hovertemplate=f"{strategy}: next token after {format_seconds(seconds)}<extra></extra>",
@@ -88,7 +89,7 @@ def timeline_alt(parts: Parts) -> str:
     return f"Time from preemption to the next token: {told}{common}."
 
 
-def timeline_points(parts: Parts) -> list[theme.Row]:
+def timeline_points(parts: Parts) -> list[points.Row]:
     """A row a piece: strategy, piece, start and length."""
     return [
         {"strategy": strategy, "piece": piece.name, "start_s": piece.start_s, "length_s": piece.seconds}

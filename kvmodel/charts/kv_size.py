@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, theme
-from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.charts import labels, points, theme
+from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import KvCurves
-from kvmodel.units import format_bytes, format_count
+from kvmodel.units import format_bytes
 
 OTHERS = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def kv_by_length(curves: KvCurves, *, palette: Palette = LIGHT) -> go.Figure:
     """KV of one request on each GPU: the reader's model stands out, its size at the chosen length is marked."""
-    few = theme.thin(curves.tokens, theme.BAND_POINTS, keep=curves.chosen_tokens)
-    fig = theme.figure(palette, right=labels.room_px(list(curves.kv_bytes)), left=76)
+    few = points.thin(curves.tokens, points.BAND_POINTS, keep=curves.chosen_tokens)
+    fig = theme.sketch(palette, right=labels.room_px([labels.shortened(label) for label in curves.kv_bytes]), left=82)
     theme.length_axis(fig, curves.tokens, palette)
     theme.bytes_axis(fig, curves.kv_bytes.values(), palette, title="KV cache on each GPU [bytes]")
     others = [label for label in curves.kv_bytes if label != curves.chosen_label]
@@ -26,13 +26,12 @@ def kv_by_length(curves: KvCurves, *, palette: Palette = LIGHT) -> go.Figure:
     _line(fig, curves, curves.chosen_label, few, color=palette.swap, dash="solid", width=3)
     _chosen(fig, curves, palette)
     colors = {label: palette.swap if label == curves.chosen_label else palette.muted for label in curves.kv_bytes}
-    labels.end_labels(fig, [(label, float(curves.kv_bytes[label][-1]), color) for label, color in colors.items()])
-    return fig
+    ends = [(labels.shortened(label), float(curves.kv_bytes[label][-1]), color) for label, color in colors.items()]
+    labels.end_labels(fig, ends)
+    return fig.figure()
 
 
-def _line(
-    fig: go.Figure, curves: KvCurves, label: str, few: np.ndarray, *, color: str, dash: str, width: float
-) -> None:
+def _line(fig: Sketch, curves: KvCurves, label: str, few: np.ndarray, *, color: str, dash: str, width: float) -> None:
     size = curves.kv_bytes[label][few]
     theme.line(
         fig, curves.tokens[few], size, label, color=color, dash=dash, width=width,
@@ -40,10 +39,10 @@ def _line(
     )  # fmt: skip
 
 
-def _chosen(fig: go.Figure, curves: KvCurves, palette: Palette) -> None:
+def _chosen(fig: Sketch, curves: KvCurves, palette: Palette) -> None:
     there = labels.value_at(curves.tokens, curves.kv_bytes[curves.chosen_label], curves.chosen_tokens)
     if np.isfinite(there):
-        labels.chosen_line(fig, curves.chosen_tokens, f"{format_count(curves.chosen_tokens)} tokens", palette)
+        labels.chosen_line(fig, curves.chosen_tokens, labels.tokens(curves.chosen_tokens), palette)
         theme.dot(fig, curves.chosen_tokens, there, color=palette.swap, palette=palette)
         mark = [(format_bytes(there), there, palette.swap)]
         labels.value_labels(fig, curves.chosen_tokens, mark, palette.background)
@@ -55,10 +54,10 @@ def kv_by_length_alt(curves: KvCurves) -> str:
         f"{label} {format_bytes(labels.value_at(curves.tokens, size, curves.chosen_tokens))}"
         for label, size in curves.kv_bytes.items()
     )
-    return f"KV cache of one request of {format_count(curves.chosen_tokens)} tokens on each GPU: {told}."
+    return f"KV cache of one request of {labels.tokens(curves.chosen_tokens)} on each GPU: {told}."
 
 
-def kv_by_length_points(curves: KvCurves) -> list[theme.Row]:
+def kv_by_length_points(curves: KvCurves) -> list[points.Row]:
     """A row a length: bytes of each model."""
     columns = {"tokens": curves.tokens} | {f"{label}_bytes": size for label, size in curves.kv_bytes.items()}
-    return theme.rows(columns, theme.thin(curves.tokens, theme.BAND_POINTS, keep=curves.chosen_tokens))
+    return points.rows(columns, points.thin(curves.tokens, points.BAND_POINTS, keep=curves.chosen_tokens))

@@ -11,26 +11,27 @@ from numpy.typing import ArrayLike
 
 from kvmodel import __version__
 from kvmodel.case import Case
-from kvmodel.charts.theme import Palette
+from kvmodel.charts.theme import Palette, Sketch
+from kvmodel.units import format_count
 
-GAP_PX = 16
+GAP_PX = 17
 LETTER_PX = 6.8
 FOOTER_PX = 36
 LONGEST_LABEL = 18
 EDGE = 1e-6  # a text a rounding error outside its axis is not drawn
 
 
-def fraction(fig: go.Figure, which: str, value: float) -> float:
+def fraction(fig: Sketch, which: str, value: float) -> float:
     """Where a data value lies along "xaxis" or "yaxis": 0 at its start, 1 at its end, never outside."""
     set_up = fig.layout[which]
-    place = np.log10(value) if set_up.type == "log" and value > 0 else value
-    start, end = set_up.range
+    place = np.log10(value) if set_up["type"] == "log" and value > 0 else value
+    start, end = set_up["range"]
     return float(np.clip((place - start) / (end - start), EDGE, 1 - EDGE))
 
 
-def at_value(fig: go.Figure, which: str, value: float) -> float:
+def at_value(fig: Sketch, which: str, value: float) -> float:
     """The coordinate an annotation needs: log10 of the value on a log axis, inside its range."""
-    start, end = fig.layout[which].range
+    start, end = fig.layout[which]["range"]
     return float(start + (end - start) * fraction(fig, which, value))
 
 
@@ -49,14 +50,14 @@ def apart(places_px: Sequence[float], height_px: float, gap_px: float = GAP_PX) 
     return [float(place) for place in kept]
 
 
-def plot_height_px(fig: go.Figure) -> float:
+def plot_height_px(fig: Sketch) -> float:
     """Height of the plotting area."""
-    return float(fig.layout.height - fig.layout.margin.t - fig.layout.margin.b)
+    return float(fig.layout["height"] - fig.layout["margin"]["t"] - fig.layout["margin"]["b"])
 
 
 def room_px(labels: Sequence[str]) -> int:
     """The right margin that these labels need."""
-    return int(14 + LETTER_PX * max(len(shortened(label)) for label in labels))
+    return int(14 + LETTER_PX * max(map(len, labels)))
 
 
 def shortened(label: str) -> str:
@@ -64,52 +65,65 @@ def shortened(label: str) -> str:
     return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
 
 
-def end_labels(fig: go.Figure, labels: Sequence[tuple[str, float, str]]) -> None:
+def end_labels(fig: Sketch, labels: Sequence[tuple[str, float, str]]) -> None:
     """Names of lines at the right of the plot, each at the height of its line: (name, last y, colour)."""
     known = [(name, y, color) for name, y, color in labels if np.isfinite(y)]
     height = plot_height_px(fig)
     wanted = [height * fraction(fig, "yaxis", y) for _, y, _ in known]
     for (name, _, color), place in zip(known, apart(wanted, height), strict=True):
-        text(fig, shortened(name), color, x=1, xref="paper", y=place / height, yref="paper", xanchor="left", xshift=6)
+        text(fig, name, color, x=1, xref="paper", y=place / height, yref="paper", xanchor="left", xshift=6)
 
 
-def value_labels(fig: go.Figure, x: float, labels: Sequence[tuple[str, float, str]], background: str) -> None:
-    """Values beside the marked points at x: (text, y, colour), to the left of it where x is far right."""
+def value_labels(
+    fig: Sketch, x: float, labels: Sequence[tuple[str, float, str]], background: str, *, falling: bool = False
+) -> None:
+    """Values beside the marked points at x: (text, y, colour), on the side that a rising (or falling) line leaves."""
     known = [(words, y, color) for words, y, color in labels if np.isfinite(y)]
     height, along = plot_height_px(fig), fraction(fig, "xaxis", x)
-    wanted = [height * fraction(fig, "yaxis", y) for _, y, _ in known]
-    left = along > 0.75
+    left = along > 0.75 if falling else along > 0.22
+    shift = 9 if left != falling else -9
+    wanted = [max(height * fraction(fig, "yaxis", y) + shift, GAP_PX / 2) for _, y, _ in known]
     for (words, _, color), place in zip(known, apart(wanted, height), strict=True):
         text(
             fig, words, color, x=along, xref="paper", y=place / height, yref="paper", bgcolor=background,
-            xanchor="right" if left else "left", xshift=-9 if left else 9,
+            xanchor="right" if left else "left", xshift=-8 if left else 8,
         )  # fmt: skip
 
 
-def chosen_line(fig: go.Figure, x: float, words: str, palette: Palette) -> None:
+def tokens(count: float) -> str:
+    """ "1 token", "4,096 tokens"."""
+    return f"{format_count(count)} token{'' if count == 1 else 's'}"
+
+
+def chosen_line(fig: Sketch, x: float, words: str, palette: Palette) -> None:
     """A thin mid-grey vertical line at the reader's own x, named above the plot."""
-    fig.add_shape(
-        type="line", x0=x, x1=x, xref="x", y0=0, y1=1, yref="paper", layer="below",
-        line={"color": palette.muted, "width": 1},
-    )  # fmt: skip
+    shape(fig, "line", x0=x, x1=x, y0=0, y1=1, yref="paper", line={"color": palette.muted, "width": 1})
     above(fig, x, words, palette.muted)
 
 
-def above(fig: go.Figure, x: float, words: str, color: str, **more: Any) -> None:
+def above(fig: Sketch, x: float, words: str, color: str, **more: Any) -> None:
     """Text over the plot at x, turned inward near its ends."""
     along = fraction(fig, "xaxis", x)
     anchor = "left" if along < 0.2 else "right" if along > 0.8 else "center"
     text(fig, words, color, x=along, xref="paper", y=1, yref="paper", xanchor=anchor, yanchor="bottom", **more)
 
 
-def note(fig: go.Figure, x: float, y: float, words: str, color: str, **more: Any) -> None:
+def note(fig: Sketch, x: float, y: float, words: str, color: str, **more: Any) -> None:
     """Text at data values, whatever the axes."""
     text(fig, words, color, x=at_value(fig, "xaxis", x), xref="x", y=at_value(fig, "yaxis", y), yref="y", **more)
 
 
-def text(fig: go.Figure, words: str, color: str, *, size: int = 12, **place: Any) -> None:
-    """An annotation without an arrow."""
-    fig.add_annotation(text=words, showarrow=False, font={"size": size, "color": color}, **place)
+def text(fig: Sketch, words: str, color: str, *, size: int = 12, **place: Any) -> None:
+    """An annotation without an arrow, centred on its place unless told otherwise."""
+    fig.layout["annotations"].append(
+        {"text": words, "showarrow": False, "borderpad": 0, "yanchor": "middle", "font": {"size": size, "color": color}}
+        | place
+    )
+
+
+def shape(fig: Sketch, kind: str, **place: Any) -> None:
+    """A line or a rectangle behind the traces; on log axes in data values."""
+    fig.layout["shapes"].append({"type": kind, "layer": "below"} | place)
 
 
 def value_at(x: ArrayLike, y: ArrayLike, where: float) -> float:
@@ -127,10 +141,11 @@ def footer(fig: go.Figure, case: Case | None, palette: Palette) -> go.Figure:
         split = f" x {case.tp}" if case.tp > 1 else ""
         words = f"{case.model} · {case.gpu}{split} · {case.link_id}<br>timing {case.timing} · {words}"
     margin = fig.layout.margin
-    fig.layout.height += FOOTER_PX
-    margin.b += FOOTER_PX
-    text(
-        fig, words, palette.muted, size=10, x=0, xref="paper", xanchor="left", xshift=8 - margin.l, align="left",
-        y=0, yref="paper", yanchor="bottom", yshift=-margin.b + 4,
+    bottom = margin.b + FOOTER_PX
+    fig.update_layout(height=fig.layout.height + FOOTER_PX, margin_b=bottom)
+    fig.add_annotation(
+        text=words, showarrow=False, font={"size": 10, "color": palette.muted}, align="left",
+        x=0, xref="paper", xanchor="left", xshift=8 - margin.l,
+        y=0, yref="paper", yanchor="bottom", yshift=4 - bottom,
     )  # fmt: skip
     return fig

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import plotly.graph_objects as go
 
 from kvmodel.charts import labels, theme
-from kvmodel.charts.theme import Palette
+from kvmodel.charts.theme import Palette, Sketch
 from kvmodel.units import format_seconds
 
+SHORTEST_NAMED = 0.12  # of the axis: in shorter pieces there is no room for a name
 BAR = 0.40  # of a lane's height
 
 
@@ -36,18 +36,18 @@ class Look:
     opacity: float = 1.0
 
 
-def lane_figure(lanes: Lanes, palette: Palette, *, title: str, lane_px: int, top_px: int = 8) -> go.Figure:
+def lane_figure(lanes: Lanes, palette: Palette, *, title: str, lane_px: int, top_px: int = 8) -> Sketch:
     """An empty figure for these lanes, the first on top, on one linear time axis from 0."""
-    fig = theme.figure(palette, height=top_px + theme.MARGIN_BOTTOM_PX + lane_px * len(lanes), left=12, right=76)
-    fig.layout.margin.t = top_px
+    fig = theme.sketch(palette, height=top_px + theme.MARGIN_BOTTOM_PX + lane_px * len(lanes), left=12, right=76)
+    fig.layout["margin"]["t"] = top_px
     longest = max([end_s(pieces) for pieces in lanes.values()] or [0.0]) or 1.0
     ticks = round_steps(longest)
     theme.axis(
         fig, "xaxis", palette, title=title, span=(0, longest), log=False, ticks=ticks,
-        labels=["0", *[format_seconds(tick, digits=3).replace(".00", "").replace(".0 ", " ") for tick in ticks[1:]]],
+        labels=["0", *[theme.trimmed(format_seconds(tick, digits=3)) for tick in ticks[1:]]],
     )  # fmt: skip
-    fig.layout.xaxis.update(showgrid=True, showline=False)
-    fig.layout.yaxis = {
+    fig.layout["xaxis"].update(showgrid=True, showline=False)
+    fig.layout["yaxis"] = {
         "type": "category", "categoryorder": "array", "categoryarray": list(lanes)[::-1],
         "range": [-0.5, len(lanes) - 0.5], "showticklabels": False, "showgrid": False, "fixedrange": True,
         "title": {"text": ""}, "automargin": False,
@@ -69,25 +69,27 @@ def round_steps(longest: float, most: int = 5) -> list[float]:
     return [float(step * index) for index in range(int(longest / step) + 1)]
 
 
-def draw_pieces(fig: go.Figure, lanes: Lanes, looks: Mapping[str, Look], palette: Palette) -> None:
+def draw_pieces(fig: Sketch, lanes: Lanes, looks: Mapping[str, Look], palette: Palette) -> None:
     """A trace for each kind of piece, over the lanes that have it."""
+    longest = max([end_s(pieces) for pieces in lanes.values()] or [0.0])
     for kind, look in looks.items():
         found = [(lane, piece) for lane, pieces in lanes.items() for piece in pieces if piece.name == kind]
         if not found:
             continue
         colors = [look.color or palette.of(lane) for lane, _ in found]
         hatched = bool(look.pattern)
-        fig.add_bar(
+        fig.add(
+            "bar",
             orientation="h",
             y=[lane for lane, _ in found],
             x=[piece.seconds for _, piece in found],
             base=[piece.start_s for _, piece in found],
             name=kind,
-            text=kind,
+            text=[kind if piece.seconds > SHORTEST_NAMED * longest else "" for _, piece in found],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            textfont={"size": 11, "color": colors if hatched else palette.background},
+            textfont={"size": 11, "color": palette.text if hatched else palette.background},
             marker={
                 "color": palette.background if hatched else colors,
                 "opacity": look.opacity,
@@ -99,7 +101,7 @@ def draw_pieces(fig: go.Figure, lanes: Lanes, looks: Mapping[str, Look], palette
         )
 
 
-def head(fig: go.Figure, lane: str, words: str, palette: Palette) -> None:
+def head(fig: Sketch, lane: str, words: str, palette: Palette) -> None:
     """The lane's name in its colour over its bar, and its words."""
     labels.text(
         fig, f'<b><span style="color:{palette.of(lane)}">{lane}</span></b>  {words}', palette.muted,
@@ -107,7 +109,7 @@ def head(fig: go.Figure, lane: str, words: str, palette: Palette) -> None:
     )  # fmt: skip
 
 
-def below(fig: go.Figure, lane: str, words: str, palette: Palette) -> None:
+def below(fig: Sketch, lane: str, words: str, palette: Palette) -> None:
     """A line of small text under the lane's bar."""
     labels.text(
         fig, words, palette.muted, size=11, x=0, xref="x", xanchor="left", y=lane, yref="y",
@@ -115,7 +117,7 @@ def below(fig: go.Figure, lane: str, words: str, palette: Palette) -> None:
     )  # fmt: skip
 
 
-def end_note(fig: go.Figure, lane: str, seconds: float, words: str, palette: Palette) -> None:
+def end_note(fig: Sketch, lane: str, seconds: float, words: str, palette: Palette) -> None:
     """Text right of the lane's end."""
     labels.text(
         fig, words, palette.of(lane), x=labels.at_value(fig, "xaxis", seconds), xref="x", xanchor="left", xshift=8,
@@ -123,5 +125,5 @@ def end_note(fig: go.Figure, lane: str, seconds: float, words: str, palette: Pal
     )  # fmt: skip
 
 
-def _half_bar_px(fig: go.Figure) -> float:
-    return labels.plot_height_px(fig) / len(fig.layout.yaxis.categoryarray) * BAR / 2
+def _half_bar_px(fig: Sketch) -> float:
+    return labels.plot_height_px(fig) / len(fig.layout["yaxis"]["categoryarray"]) * BAR / 2

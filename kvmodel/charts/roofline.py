@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, theme
-from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.charts import labels, points, theme
+from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.roofline_points import Point, Roofline, StepCurve
 from kvmodel.units import (
     TB,
@@ -21,7 +21,7 @@ from kvmodel.units import (
 
 def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     """Ceilings, ridge, and each point at its attained rate with a thin line up to its ceiling."""
-    fig = theme.figure(palette)
+    fig = theme.sketch(palette)
     x = roof.intensity_flop_per_byte
     span = (
         min([float(x[0]), *(0.7 * point.intensity_flop_per_byte for point in roof.points)]),
@@ -34,7 +34,9 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     )  # fmt: skip
     ceiling = np.minimum(roof.peak_flop_per_s, np.array(span) * roof.hbm_bytes_per_s)
     reached = [point.attained_flop_per_s for point in roof.points]
-    heights = theme.log_span([ceiling, reached, roof.peak_flop_per_s * 1.6])
+    top = roof.peak_flop_per_s * 1.6
+    room = [rate / (top / rate) ** 0.25 for rate in reached]  # for the words under each point
+    heights = theme.log_span([ceiling, room, top])
     ticks = [tick for tick in TFLOP * 10.0 ** np.arange(-4, 6) if heights[0] <= tick <= heights[1]]
     theme.axis(
         fig, "yaxis", palette, title="rate [TFLOP/s]", span=heights, ticks=ticks,
@@ -43,28 +45,29 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     _ceilings(fig, roof, span, palette)
     for point in roof.points:
         _point(fig, point, palette)
-    return fig
+    return fig.figure()
 
 
-def _ceilings(fig: go.Figure, roof: Roofline, span: tuple[float, float], palette: Palette) -> None:
+def _ceilings(fig: Sketch, roof: Roofline, span: tuple[float, float], palette: Palette) -> None:
     ridge = roof.ridge_flop_per_byte
     corners = [span[0], ridge, span[1]]
     heights = [min(roof.peak_flop_per_s, corner * roof.hbm_bytes_per_s) for corner in corners]
     theme.line(
         fig, corners, heights, "ceiling", color=palette.text, width=2, hover="%{y:.3s}FLOP/s at %{x:.3~r} FLOP/byte"
     )
-    fig.add_shape(
-        type="line", x0=ridge, x1=ridge, xref="x", y0=0, y1=labels.fraction(fig, "yaxis", roof.peak_flop_per_s),
-        yref="paper", layer="below", line={"color": palette.muted, "width": 1, "dash": "dot"},
+    labels.shape(
+        fig, "line", x0=ridge, x1=ridge, y0=0, y1=labels.fraction(fig, "yaxis", roof.peak_flop_per_s),
+        yref="paper", line={"color": palette.muted, "width": 1, "dash": "dot"},
     )  # fmt: skip
     peak, rate = significant(roof.peak_flop_per_s / TFLOP, 3), significant(roof.hbm_bytes_per_s / TB, 3)
     labels.text(
         fig, f"peak {peak} TFLOP/s", palette.text, x=1, xref="paper", xanchor="right",
         y=labels.fraction(fig, "yaxis", roof.peak_flop_per_s), yref="paper", yanchor="bottom",
     )  # fmt: skip
+    halfway = float(np.sqrt(span[0] * ridge))
     labels.note(
-        fig, corners[0], heights[0], f"memory {rate} TB/s", palette.text, xanchor="left", xshift=34, yshift=-4,
-        yanchor="top",
+        fig, halfway, halfway * roof.hbm_bytes_per_s, f"memory<br>{rate} TB/s", palette.text, xanchor="right",
+        align="right", xshift=-10, yshift=12,
     )  # fmt: skip
     labels.text(
         fig, f"ridge {significant(ridge, 3)} FLOP/byte", palette.muted, x=labels.fraction(fig, "xaxis", ridge),
@@ -72,7 +75,7 @@ def _ceilings(fig: go.Figure, roof: Roofline, span: tuple[float, float], palette
     )  # fmt: skip
 
 
-def _point(fig: go.Figure, point: Point, palette: Palette) -> None:
+def _point(fig: Sketch, point: Point, palette: Palette) -> None:
     color = palette.recompute if point.name == "prefill" else palette.both
     x, reached = point.intensity_flop_per_byte, point.attained_flop_per_s
     share = format_percent(reached / point.ceiling_flop_per_s)
@@ -86,37 +89,37 @@ def _point(fig: go.Figure, point: Point, palette: Palette) -> None:
     )  # fmt: skip
     right = labels.fraction(fig, "xaxis", x) > 0.55
     labels.note(
-        fig, x, reached, f"<b>{point.name}</b> {rate}<br>{share} of its ceiling", color, yshift=-8, yanchor="top",
-        xanchor="right" if right else "left", align="right" if right else "left",
+        fig, x, reached, f"<b>{point.name}</b><br>{rate}<br>{share} of ceiling", color, yshift=-9, yanchor="top",
+        xanchor="right" if right else "left", align="right" if right else "left", bgcolor=palette.background,
     )  # fmt: skip
 
 
 def step_time(curve: StepCurve, *, palette: Palette = LIGHT) -> go.Figure:
     """Seconds of a step against its new tokens: flat, then linear; its two limits, the knee and the floor."""
     names = ["step", "compute", "weight read", "floor"]
-    fig = theme.figure(palette, right=labels.room_px(names))
+    fig = theme.sketch(palette, right=labels.room_px(names))
     theme.length_axis(fig, curve.tokens, palette, title="new tokens in the step [tokens]")
     spread = [curve.step_s, curve.floor_s, curve.weight_read_s]
     theme.seconds_axis(fig, spread, palette, title="time of one step [s]")
-    few = theme.thin(curve.tokens, theme.BAND_POINTS, keep=curve.chosen_tokens)
+    few = points.thin(curve.tokens, points.BAND_POINTS, keep=curve.chosen_tokens)
     x = curve.tokens[few]
     theme.line(fig, x, curve.floor_s[few], "floor", color=palette.muted, dash="dot", width=1.6)
-    shown = curve.compute_s[few] >= 10 ** fig.layout.yaxis.range[0]
+    shown = curve.compute_s[few] >= 10 ** fig.layout["yaxis"]["range"][0]
     theme.line(fig, x[shown], curve.compute_s[few][shown], "compute", color=palette.recompute, dash="dash", width=1.1)
     theme.line(fig, x, curve.weight_read_s[few], "weight read", color=palette.swap, width=1.1, dash="longdash")
     theme.line(fig, x, curve.step_s[few], "step", color=palette.text, width=2.6)
     _knee(fig, curve, palette)
-    labels.chosen_line(fig, curve.chosen_tokens, f"{format_count(curve.chosen_tokens)} tokens", palette)
+    labels.chosen_line(fig, curve.chosen_tokens, labels.tokens(curve.chosen_tokens), palette)
     theme.dot(fig, curve.chosen_tokens, curve.chosen_s, color=palette.text, palette=palette)
     there = [(format_seconds(curve.chosen_s), curve.chosen_s, palette.text)]
     labels.value_labels(fig, curve.chosen_tokens, there, palette.background)
     lines = [curve.step_s, curve.compute_s, curve.weight_read_s, curve.floor_s]
     colors = [palette.text, palette.recompute, palette.swap, palette.muted]
     labels.end_labels(fig, [(n, float(s[-1]), c) for n, s, c in zip(names, lines, colors, strict=True)])
-    return fig
+    return fig.figure()
 
 
-def _knee(fig: go.Figure, curve: StepCurve, palette: Palette) -> None:
+def _knee(fig: Sketch, curve: StepCurve, palette: Palette) -> None:
     """Where the two limits meet."""
     if curve.knee_tokens is None:
         return
@@ -125,7 +128,7 @@ def _knee(fig: go.Figure, curve: StepCurve, palette: Palette) -> None:
         fig, curve.knee_tokens, height, color=palette.background, palette=palette, size=10,
         line={"color": palette.text, "width": 1.5},
     )  # fmt: skip
-    knee = f"knee {format_count(curve.knee_tokens)} tokens"
+    knee = f"knee {labels.tokens(curve.knee_tokens)}"
     labels.note(fig, curve.knee_tokens, height, knee, palette.text, yshift=-18, xanchor="left", xshift=4)
 
 
@@ -146,19 +149,19 @@ def roofline_alt(roof: Roofline) -> str:
 
 def step_time_alt(curve: StepCurve) -> str:
     """The flat part, the knee, and the chosen step."""
-    knee = f"the knee is at {format_count(curve.knee_tokens)} tokens" if curve.knee_tokens else "there is no knee"
+    knee = f"the knee is at {labels.tokens(curve.knee_tokens)}" if curve.knee_tokens else "there is no knee"
     return (
         f"A step of {format_count(curve.tokens[0])} token takes {format_seconds(float(curve.step_s[0]))}, of "
         f"{format_tokens(curve.tokens[-1])} tokens {format_seconds(float(curve.step_s[-1]))}; {knee}. "
-        f"{format_count(curve.chosen_tokens)} tokens take {format_seconds(curve.chosen_s)}."
+        f"{labels.tokens(curve.chosen_tokens)} take {format_seconds(curve.chosen_s)}."
     )
 
 
-def roofline_points(roof: Roofline) -> list[theme.Row]:
+def roofline_points(roof: Roofline) -> list[points.Row]:
     """The corners of the ceiling, then the points: intensity, ceiling and attained rate."""
     x = roof.intensity_flop_per_byte
     corners = [float(x[0]), roof.ridge_flop_per_byte, float(x[-1])]
-    ceiling: list[theme.Row] = [
+    ceiling: list[points.Row] = [
         {
             "name": "ceiling",
             "intensity_flop_per_byte": corner,
@@ -180,7 +183,7 @@ def roofline_points(roof: Roofline) -> list[theme.Row]:
     ]
 
 
-def step_time_points(curve: StepCurve) -> list[theme.Row]:
+def step_time_points(curve: StepCurve) -> list[points.Row]:
     """A row a number of tokens: the step, its two limits and its floor."""
     columns = {
         "tokens": curve.tokens,
@@ -189,4 +192,4 @@ def step_time_points(curve: StepCurve) -> list[theme.Row]:
         "weight_read_s": curve.weight_read_s,
         "floor_s": curve.floor_s,
     }
-    return theme.rows(columns, theme.thin(curve.tokens, theme.BAND_POINTS, keep=curve.chosen_tokens))
+    return points.rows(columns, points.thin(curve.tokens, points.BAND_POINTS, keep=curve.chosen_tokens))

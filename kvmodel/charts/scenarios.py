@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, theme
-from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.charts import labels, points, theme
+from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.comparison import plain
 from kvmodel.scenarios import COPY, Outcome, Row
 from kvmodel.units import format_ratio
 
 LANE_PX = 74
-CONDITIONS = {  # symbol, words, height in the lane
-    "article": ("circle", "the article's conditions", 0.06),
-    "today-v1": ("square", "vLLM V1 today, no copies", -0.16),
-    "today": ("diamond", "today with offload", -0.38),
+LEAST_REACH = 10**0.5  # of the axis on either side of 1
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a condition is shown: symbol, height in its lane, name beside the dot and in full."""
+
+    symbol: str
+    rise: float
+    short: str
+    full: str
+
+
+MARKS = {
+    "article": Mark("circle", 0.06, "article", "the article's conditions"),
+    "today-v1": Mark("square", -0.16, "V1 today", "vLLM V1 today, which only recomputes, against a swap"),
+    "today": Mark("diamond", -0.38, "offload today", "today with offload"),
 }
 
 
@@ -50,71 +63,100 @@ def lanes(rows: Sequence[Row]) -> list[Lane]:
 
 
 def outcomes(rows: Sequence[Row], *, palette: Palette = LIGHT) -> go.Figure:
-    """A dot an outcome, left of 1 where recompute is faster; each lane is tinted on the side the article picked."""
+    """A dot an outcome, left of 1 where recompute is faster; each lane is tinted on the side the article picked.
+
+    A hollow dot is too close to call.
+    """
     listed = lanes(rows)
-    fig = theme.figure(palette, height=LANE_PX * len(listed) + 54 + theme.MARGIN_BOTTOM_PX, left=12, right=12)
-    fig.layout.margin.t = 54
-    every = [abs(np.log10(ratio(outcome))) for lane in listed for outcome in lane.outcomes]
-    reach = 10 ** (1.25 * max([0.5, *[size for size in every if np.isfinite(size)]]))
-    ticks = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if 1 / reach < tick < reach]
-    theme.axis(
-        fig, "xaxis", palette, title="recompute time / copy time [ratio]", span=(1 / reach, reach), ticks=ticks,
-        labels=[f"{tick:g}x" for tick in ticks],
-    )  # fmt: skip
-    fig.layout.xaxis.update(showgrid=True, showline=False)
+    fig = theme.sketch(palette, height=LANE_PX * len(listed) + 54 + theme.MARGIN_BOTTOM_PX, left=12, right=12)
+    fig.layout["margin"]["t"] = 54
+    span = _ratio_axis(fig, listed, palette)
     theme.axis(fig, "yaxis", palette, title="", span=(-0.55, len(listed) - 0.4), ticks=[], labels=[], log=False)
-    fig.layout.yaxis.showline = False
-    fig.add_shape(
-        type="line", x0=1, x1=1, y0=0, y1=1, yref="paper", layer="below", line={"color": palette.muted, "width": 1}
-    )
-    for index, lane in enumerate(listed):
-        _lane(fig, lane, len(listed) - 1 - index, reach, palette, first=index == 0)
+    fig.layout["yaxis"]["showline"] = False
+    labels.shape(fig, "line", x0=1, x1=1, y0=0, y1=1, yref="paper", line={"color": palette.muted, "width": 1})
+    heights = {lane.name: len(listed) - 1 - index for index, lane in enumerate(listed)}
+    for lane in listed:
+        recompute = lane.article_pick == "recompute"
+        labels.shape(
+            fig, "rect", x0=span[0] if recompute else span[1], x1=1, line={"width": 0}, opacity=0.12,
+            fillcolor=palette.recompute if recompute else palette.swap,
+            y0=heights[lane.name] - 0.49, y1=heights[lane.name] + 0.17,
+        )  # fmt: skip
+        labels.text(
+            fig, lane.name, palette.text, x=0, xref="paper", xanchor="left", y=heights[lane.name] + 0.32, yref="y"
+        )
+    for condition in MARKS:
+        _dots(fig, listed, heights, condition, palette)
+    _sides(fig, palette)
+    return fig.figure()
+
+
+def _ratio_axis(fig: Sketch, listed: Sequence[Lane], palette: Palette) -> tuple[float, float]:
+    """A logarithmic axis around 1 that holds every ratio, with room for its text."""
+    every = [times for lane in listed for times in map(ratio, lane.outcomes) if np.isfinite(times)]
+    span = min([1 / LEAST_REACH, *(times / 1.5 for times in every)]), max([LEAST_REACH, *(1.5 * t for t in every)])
+    ticks = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if span[0] < tick < span[1]]
+    names = [f"{tick:g}x" for tick in ticks]
+    theme.axis(fig, "xaxis", palette, title="recompute time / copy time [ratio]", span=span, ticks=ticks, labels=names)
+    fig.layout["xaxis"].update(showgrid=True, showline=False)
+    return span
+
+
+def _sides(fig: Sketch, palette: Palette) -> None:
+    """What left and right mean, and the tint."""
     sides = (("◀ recompute faster", palette.recompute, 0.0, "left"), ("copy faster ▶", palette.swap, 1.0, "right"))
     for words, color, x, anchor in sides:
         labels.text(
             fig, f"<b>{words}</b>", color, x=x, xref="paper", xanchor=anchor, y=1, yref="paper", yanchor="bottom",
-            yshift=22,
+            yshift=24,
         )  # fmt: skip
     labels.text(
-        fig, "tinted: the side the article picks", palette.muted, size=11, x=0.5, xref="paper", y=1, yref="paper",
-        yanchor="bottom", yshift=4,
+        fig, "tinted: the article's pick; hollow: too close to call", palette.muted, size=11, x=0, xref="paper",
+        xanchor="left", y=1, yref="paper", yanchor="bottom", yshift=4,
     )  # fmt: skip
-    return fig
 
 
-def _lane(fig: go.Figure, lane: Lane, y: int, reach: float, palette: Palette, *, first: bool) -> None:
-    color = palette.recompute if lane.article_pick == "recompute" else palette.swap
-    edge = 1 / reach if lane.article_pick == "recompute" else reach
-    fig.add_shape(
-        type="rect", x0=edge, x1=1, y0=y - 0.47, y1=y + 0.2, layer="below", line={"width": 0},
-        fillcolor=color, opacity=0.12,
+def _dots(fig: Sketch, listed: Sequence[Lane], heights: Mapping[str, int], condition: str, palette: Palette) -> None:
+    """All outcomes of a condition as one trace, each with its ratio beside it; the first lane names them."""
+    mark = MARKS[condition]
+    found = [
+        (lane, outcome, ratio(outcome))
+        for lane in listed
+        for outcome in lane.outcomes
+        if outcome.condition == condition and np.isfinite(ratio(outcome))
+    ]
+    colors = [_color(outcome, palette) for _, outcome, _ in found]
+    fig.add(
+        "scatter", mode="markers", name=mark.full,
+        x=[times for _, _, times in found], y=[heights[lane.name] + mark.rise for lane, _, _ in found],
+        marker={
+            "symbol": mark.symbol, "size": 9, "line": {"color": colors, "width": 1.8},
+            "color": [
+                palette.background if outcome.contest.close else color
+                for (_, outcome, _), color in zip(found, colors, strict=True)
+            ],
+        },
+        customdata=[f"{lane.name}, {mark.full}: {_in_words(outcome)}" for lane, outcome, _ in found],
+        hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
-    labels.text(
-        fig, lane.name, palette.text, x=0, xref="paper", xanchor="left", y=y + 0.34, yref="y", size=12,
-    )  # fmt: skip
-    for outcome in lane.outcomes:
-        _outcome(fig, outcome, y, palette, named=first)
+    for (lane, _, times), color in zip(found, colors, strict=True):
+        right = labels.fraction(fig, "xaxis", times) > 0.75
+        named = f" {mark.short}" if lane is listed[0] else ""
+        labels.note(
+            fig, times, heights[lane.name] + mark.rise, format_ratio(times) + named, color, size=11,
+            xanchor="right" if right else "left", xshift=-9 if right else 9,
+        )  # fmt: skip
 
 
-def _outcome(fig: go.Figure, outcome: Outcome, y: int, palette: Palette, *, named: bool) -> None:
-    symbol, words, rise = CONDITIONS[outcome.condition]
-    times = ratio(outcome)
-    if not np.isfinite(times):
-        return
-    own = palette.recompute if outcome.contest.winner == "recompute" else palette.swap
-    color = palette.muted if outcome.contest.close else own
+def _color(outcome: Outcome, palette: Palette) -> str:
+    if outcome.contest.close:
+        return palette.muted
+    return palette.recompute if outcome.contest.winner == "recompute" else palette.swap
+
+
+def _in_words(outcome: Outcome) -> str:
     close = ", too close to call" if outcome.contest.close else ""
-    theme.dot(
-        fig, times, y + rise, color=palette.background if outcome.contest.close else color, palette=palette, size=10,
-        symbol=symbol, line={"color": color, "width": 1.8},
-        hover=f"{outcome.variant}, {words}: recompute takes {format_ratio(times)} as long as "
-        f"{_copy_name(outcome)}{close}",
-    )  # fmt: skip
-    said = f"{format_ratio(times)} {words}" if named else format_ratio(times)
-    right = labels.fraction(fig, "xaxis", times) > 0.75
-    labels.note(
-        fig, times, y + rise, said, color, size=11, xanchor="right" if right else "left", xshift=-9 if right else 9
-    )
+    return f"recompute takes {format_ratio(ratio(outcome))} the time of {_copy_name(outcome)}{close}"
 
 
 def _copy_name(outcome: Outcome) -> str:
@@ -126,13 +168,13 @@ def outcomes_alt(rows: Sequence[Row]) -> str:
     """Each row's article pick and the ratios under both conditions."""
     told = [
         f"{lane.name}, article {lane.article_pick}: "
-        + ", ".join(f"{CONDITIONS[o.condition][1]} {format_ratio(ratio(o))}" for o in lane.outcomes)
+        + ", ".join(f"{MARKS[o.condition].full} {format_ratio(ratio(o))}" for o in lane.outcomes)
         for lane in lanes(rows)
     ]
     return f"Recompute time over copy time, above 1 a copy is faster. {'; '.join(told)}."
 
 
-def outcomes_points(rows: Sequence[Row]) -> list[theme.Row]:
+def outcomes_points(rows: Sequence[Row]) -> list[points.Row]:
     """A row an outcome."""
     return [
         {

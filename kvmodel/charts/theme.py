@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,10 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
 from kvmodel.arrays import Floats
-from kvmodel.comparison import plain
 from kvmodel.units import format_bytes, format_seconds, format_tokens
 
 DASHES = {"wait": "dot", "swap": "solid", "recompute": "dash", "offload": "dashdot", "both": "longdash"}
-Row = dict[str, float | str | None]
-LINE_POINTS, BAND_POINTS = 61, 31
-FULL_HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX, MARGIN_LEFT_PX = 420, 30, 52, 68
+FULL_HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX, MARGIN_LEFT_PX = 420, 30, 52, 74
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ LIGHT = Palette(
     font="Pretendard, system-ui, sans-serif",
 )
 # Streamlit's browser code replaces these strings, wherever they stand in a figure, by the page's own colours, light or
-# dark: categories 1 to 5, then grey 90, grey 70, the grid's grey and the background.
+# dark: categories 1 to 5, then the darkest grey, the grid's grey and the background. Category 1 is a mid grey in both.
 STREAMLIT = Palette(
     wait="#000001",
     swap="#000002",
@@ -61,33 +59,57 @@ STREAMLIT = Palette(
     offload="#000004",
     both="#000005",
     text="#000037",
-    muted="#000036",
+    muted="#000001",
     grid="#000035",
     background="#000038",
     font=None,
 )
 
 
-def figure(palette: Palette, *, height: int = FULL_HEIGHT_PX, left: int = MARGIN_LEFT_PX, right: int = 16) -> go.Figure:
-    """An empty figure with the palette's paper, fonts and margins; no legend, no zoom by dragging."""
-    return go.Figure(
-        layout=go.Layout(
-            template=go.layout.Template(),
-            height=height,
-            margin={"l": left, "r": right, "t": MARGIN_TOP_PX, "b": MARGIN_BOTTOM_PX, "pad": 0},
-            font={"family": palette.font, "size": 12, "color": palette.muted},
-            paper_bgcolor=palette.background,
-            plot_bgcolor=palette.background,
-            hoverlabel={"bgcolor": palette.background, "bordercolor": palette.grid, "font": {"color": palette.text}},
-            showlegend=False,
-            dragmode=False,
-            hovermode="closest",
-        )
-    )
+@dataclass(frozen=True)
+class Sketch:
+    """A chart while it is drawn: traces and layout as plotly knows them, checked once by :meth:`figure`.
+
+    Adding ten texts to a finished Figure one by one takes plotly longer than all else here.
+    """
+
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
+    def add(self, kind: str, **trace: Any) -> None:
+        """One more trace."""
+        self.data.append({"type": kind} | trace)
+
+    def figure(self) -> go.Figure:
+        """The finished figure."""
+        return go.Figure(data=self.data, layout=self.layout)
+
+
+def sketch(palette: Palette, *, height: int = FULL_HEIGHT_PX, left: int = MARGIN_LEFT_PX, right: int = 20) -> Sketch:
+    """An empty chart with the palette's paper, fonts and margins; no legend, no zoom by dragging."""
+    layout = {
+        "template": {},
+        "height": height,
+        "margin": {"l": left, "r": right, "t": MARGIN_TOP_PX, "b": MARGIN_BOTTOM_PX, "pad": 0},
+        "font": {"family": palette.font, "size": 12, "color": palette.muted},
+        "paper_bgcolor": palette.background,
+        "plot_bgcolor": palette.background,
+        "hoverlabel": {
+            "bgcolor": palette.background,
+            "bordercolor": palette.grid,
+            "font": {"family": palette.font, "size": 12, "color": palette.text},
+        },
+        "showlegend": False,
+        "dragmode": False,
+        "hovermode": "closest",
+        "annotations": [],
+        "shapes": [],
+    }
+    return Sketch([], layout)
 
 
 def axis(
-    fig: go.Figure,
+    fig: Sketch,
     which: str,
     palette: Palette,
     *,
@@ -108,6 +130,7 @@ def axis(
         "tickvals": list(ticks),
         "ticktext": list(labels),
         "tickangle": 0,
+        "ticklabelstandoff": 5 if which == "yaxis" else 2,
         "tickfont": {"size": 12, "color": palette.muted},
         "showgrid": grid,
         "gridcolor": palette.grid,
@@ -120,20 +143,20 @@ def axis(
     }
 
 
-def length_axis(fig: go.Figure, tokens: Floats, palette: Palette, *, title: str = "context length [tokens]") -> None:
+def length_axis(fig: Sketch, tokens: Floats, palette: Palette, *, title: str = "context length [tokens]") -> None:
     """The x axis over tokens: 128, 512, 2K, 8K, 32K, 128K; further apart where it is longer."""
     span = (float(tokens[0]), max(float(tokens[-1]), 2 * float(tokens[0])))
     for ratio in (4, 16, 64):
         ticks = [
             t for t in 128.0 * float(ratio) ** np.arange(-6, 12) if span[0] * 0.999 <= t <= span[1] * 1.001 and t >= 1
         ]
-        if len(ticks) <= 6:
+        if len(ticks) <= 7:
             break
     axis(fig, "xaxis", palette, title=title, span=span, ticks=ticks, labels=[format_tokens(round(t)) for t in ticks])
     hover_title(fig, "%{x:,.0f} tokens")
 
 
-def seconds_axis(fig: go.Figure, values: Iterable[ArrayLike], palette: Palette, *, title: str) -> None:
+def seconds_axis(fig: Sketch, values: Iterable[ArrayLike], palette: Palette, *, title: str) -> None:
     """A logarithmic y axis over seconds: 10 ms, 100 ms, 1 s."""
     span = log_span(values)
     decades = 10.0 ** np.arange(-9, 9)
@@ -142,23 +165,28 @@ def seconds_axis(fig: go.Figure, values: Iterable[ArrayLike], palette: Palette, 
     axis(fig, "yaxis", palette, title=title, span=span, ticks=ticks, labels=[tick_seconds(t) for t in ticks], grid=True)
 
 
-def bytes_axis(fig: go.Figure, values: Iterable[ArrayLike], palette: Palette, *, title: str) -> None:
+def bytes_axis(fig: Sketch, values: Iterable[ArrayLike], palette: Palette, *, title: str) -> None:
     """A logarithmic y axis over bytes: 1 MiB, 16 MiB, 256 MiB, 4 GiB."""
     span = log_span(values)
     ticks = [t for t in 16.0 ** np.arange(0, 14) if span[0] <= t <= span[1]]
-    labels = [format_bytes(t).replace(".00", "").replace(".0 ", " ") for t in ticks]
+    labels = [trimmed(format_bytes(tick)) for tick in ticks]
     axis(fig, "yaxis", palette, title=title, span=span, ticks=ticks, labels=labels, grid=True)
 
 
-def hover_title(fig: go.Figure, text: str) -> None:
+def hover_title(fig: Sketch, text: str) -> None:
     """One hover box for all lines, headed by the x value with its unit."""
-    fig.layout.xaxis.unifiedhovertitle = {"text": text}
-    fig.layout.hovermode = "x unified"
+    fig.layout["xaxis"]["unifiedhovertitle"] = {"text": text}
+    fig.layout["hovermode"] = "x unified"
 
 
 def tick_seconds(seconds: float) -> str:
     """A round number of seconds without decimals: "100 ms", "1 s"."""
     return format_seconds(seconds, digits=1)
+
+
+def trimmed(number: str) -> str:
+    """A number with its unit, without trailing zeros: "1.50 s" is "1.5 s", "2.00 MiB" is "2 MiB"."""
+    return re.sub(r"\.?0+(?= )", "", number) if "." in number else number
 
 
 def log_span(values: Iterable[ArrayLike], pad: float = 0.05) -> tuple[float, float]:
@@ -172,20 +200,13 @@ def log_span(values: Iterable[ArrayLike], pad: float = 0.05) -> tuple[float, flo
     return float(10 ** (low - room)), float(10 ** (high + room))
 
 
-def thin(x: Floats, most: int = LINE_POINTS, keep: float | None = None) -> NDArray[np.intp]:
-    """Indices of at most about `most` points of x, both ends and the point `keep` among them."""
-    chosen = np.unique(np.rint(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
-    here = np.flatnonzero(np.asarray(x) == keep) if keep is not None else np.array([], dtype=int)
-    return np.union1d(chosen, here)
-
-
 def small(values: ArrayLike) -> NDArray[np.float32]:
     """Single precision: half the bytes in a page, far finer than a pixel."""
     return np.asarray(values, dtype=np.float32)
 
 
 def line(
-    fig: go.Figure, x: ArrayLike, y: ArrayLike, name: str, *, color: str, dash: str = "solid", width: float = 2.2,
+    fig: Sketch, x: ArrayLike, y: ArrayLike, name: str, *, color: str, dash: str = "solid", width: float = 2.2,
     hover: str | None = "%{y:.2s}s", **more: Any,
 ) -> None:  # fmt: skip
     """One line; `hover` is its value's format with its unit, None for no hover."""
@@ -193,33 +214,24 @@ def line(
         {"hoverinfo": "skip"} if hover is None else {"hovertemplate": f"{name} {hover}<extra></extra>"}
     )
     style = {"color": color, "dash": dash, "width": width}
-    fig.add_scatter(x=small(x), y=small(y), name=name, line=style, **({"mode": "lines"} | told | more))
+    fig.add("scatter", x=small(x), y=small(y), name=name, line=style, **({"mode": "lines"} | told | more))
 
 
-def band(fig: go.Figure, x: Floats, low: Floats, high: Floats, *, color: str, name: str, opacity: float = 0.13) -> None:
+def band(fig: Sketch, x: Floats, low: Floats, high: Floats, *, color: str, name: str, opacity: float = 0.13) -> None:
     """A translucent band; as a polygon of its own, so that its opacity touches nothing else."""
     known = np.isfinite(low) & np.isfinite(high) & (low > 0)
     if known.any():
         outline = np.concatenate([x[known], x[known][::-1]]), np.concatenate([low[known], high[known][::-1]])
-        fig.add_scatter(
-            x=small(outline[0]), y=small(outline[1]), name=name, mode="lines", line={"width": 0},
+        fig.add(
+            "scatter", x=small(outline[0]), y=small(outline[1]), name=name, mode="lines", line={"width": 0},
             fill="toself", fillcolor=color, opacity=opacity, hoverinfo="skip",
         )  # fmt: skip
 
 
 def dot(
-    fig: go.Figure, x: float, y: float, *, color: str, palette: Palette, hover: str | None = None, **marker: Any
+    fig: Sketch, x: float, y: float, *, color: str, palette: Palette, hover: str | None = None, **marker: Any
 ) -> None:
     """One marked point, ringed in the background's colour; without `hover` the line under it tells."""
     style = {"color": color, "size": 9, "line": {"color": palette.background, "width": 1.5}} | marker
     told = {"hoverinfo": "skip"} if hover is None else {"hovertemplate": hover + "<extra></extra>"}
-    fig.add_scatter(x=[x], y=[y], mode="markers", marker=style, **told)
-
-
-def rows(columns: Mapping[str, Floats], picked: NDArray[np.intp] | slice = slice(None)) -> list[Row]:
-    """The plotted numbers as rows for CSV, None for what is unknown."""
-    values = {name: np.asarray(column, dtype=float)[picked].tolist() for name, column in columns.items()}
-    return [
-        {name: plain(value) for name, value in zip(values, row, strict=True)}
-        for row in zip(*values.values(), strict=True)
-    ]
+    fig.add("scatter", x=[x], y=[y], mode="markers", marker=style, **told)

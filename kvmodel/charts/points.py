@@ -1,0 +1,30 @@
+"""The plotted numbers: fewer points where a pixel does not show the difference, and rows for CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvmodel.arrays import Floats
+from kvmodel.comparison import plain
+
+Row = dict[str, float | str | None]
+LINE_POINTS, BAND_POINTS = 61, 31
+
+
+def thin(x: Floats, most: int = LINE_POINTS, keep: float | None = None) -> NDArray[np.intp]:
+    """Indices of at most about `most` points of x, both ends and the point `keep` among them."""
+    chosen = np.unique(np.rint(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
+    here = np.flatnonzero(np.asarray(x) == keep) if keep is not None else np.array([], dtype=int)
+    return np.union1d(chosen, here)
+
+
+def rows(columns: Mapping[str, Floats], picked: NDArray[np.intp] | slice = slice(None)) -> list[Row]:
+    """The plotted numbers as rows for CSV, None for what is unknown."""
+    values = {name: np.asarray(column, dtype=float)[picked].tolist() for name, column in columns.items()}
+    return [
+        {name: plain(value) for name, value in zip(values, row, strict=True)}
+        for row in zip(*values.values(), strict=True)
+    ]

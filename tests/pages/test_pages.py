@@ -1,0 +1,160 @@
+"""Every page through Streamlit's own test client, with good and garbage links."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.controls import MAIN, MORE, query_of
+from explorer.frame import PAGES
+from kvmodel.case import Case
+from kvmodel.scenarios import preset_case
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def opened(page: str, **query: str) -> AppTest:
+    """A page as a visitor with this link sees it."""
+    os.chdir(ROOT)
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    if page != "home":
+        at.switch_page(PAGES[page])
+    for name, value in query.items():
+        at.query_params[name] = value
+    at.run()
+    return at
+
+
+def texts(at: AppTest) -> str:
+    return "\n".join(element.value for element in at.markdown)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_opens_without_error_and_draws(page: str) -> None:
+    at = opened(page)
+    assert not at.exception
+    assert not at.warning
+    assert at.get("plotly_chart")
+    for chart in at.get("plotly_chart"):
+        assert chart.proto.alt, "a chart without words for a screen reader"
+        assert json.loads(chart.proto.spec)["data"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_placeholder_is_left_and_no_number_is_unknown(page: str) -> None:
+    at = opened(page)
+    assert "[[" not in texts(at)
+    assert "nan" not in texts(at).lower().replace("finance", "")
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        pytest.param({"tokens": "abc"}, "tokens: 'abc' given; allowed", id="no number"),
+        pytest.param({"tokens": "-5"}, "tokens: '-5' given; allowed", id="negative"),
+        pytest.param({"tokens": "1e999"}, "tokens: '1e999' given; allowed", id="infinite"),
+        pytest.param({"model": "gpt-9"}, "model: unknown id 'gpt-9'; nearest", id="unknown model"),
+        pytest.param({"gpu": "<script>alert(1)</script>"}, "gpu: unknown id", id="markup"),
+        pytest.param({"survival": "nan"}, "survival: 'nan' given; allowed", id="not a number"),
+    ],
+)
+def test_garbage_in_a_link_gives_a_sentence_and_the_default(page: str, query: dict[str, str], sentence: str) -> None:
+    at = opened(page, **query)
+    assert not at.exception
+    assert any(sentence in warning.value for warning in at.warning)
+    assert at.get("plotly_chart"), "the page still answers, with the default"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_foreign_parameters_do_no_harm(page: str) -> None:
+    at = opened(page, utm_source="mail", x="1" * 5000)
+    assert not at.exception
+    assert not at.warning
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_model_that_does_not_fit_says_so_instead_of_a_number(page: str) -> None:
+    at = opened(page, model="llama-3-70b", gpu="l4")
+    assert not at.exception
+    assert [warning.value.split(":")[0] for warning in at.warning] == ["model"]
+    assert not at.get("plotly_chart")
+
+
+def test_a_batch_that_does_not_fit_is_named_and_its_prices_left_out() -> None:
+    at = opened("home", model="llama-2-7b", gpu="a10g")
+    assert [info.value.split(":")[0] for info in at.info] == ["decode_batch"]
+    recompute = next(line for line in texts(at).splitlines() if line.startswith("| recompute"))
+    assert "| – |" in recompute
+
+
+def test_the_home_page_answers_the_default_question() -> None:
+    said = texts(opened("home"))
+    assert "**Swap is 5.6x faster than recompute**" in said
+    assert "512 MiB" in said
+    assert "Copy rate 3.5 GB/s" in said
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_inputs_of_a_link_reach_every_page(page: str) -> None:
+    at = opened(page, model="llama-2-7b", gpu="h100-sxm5-80gb", tokens="10000", block_tokens="32", timing="kernels")
+    assert not at.exception
+    assert not at.warning
+    held = {field: at.session_state[field] for field in ("model", "gpu", "tokens", "block_tokens", "timing")}
+    assert held == {
+        "model": "llama-2-7b", "gpu": "h100-sxm5-80gb", "tokens": 10000, "block_tokens": 32, "timing": "kernels",
+    }  # fmt: skip
+
+
+def test_every_input_of_a_case_has_a_control() -> None:
+    assert sorted((*MAIN, *MORE)) == sorted(Case.model_fields)
+
+
+def test_a_case_survives_the_way_through_a_link() -> None:
+    case = preset_case("figure19")
+    at = opened("crossover", **query_of(case))
+    assert not at.warning
+    assert {field: at.session_state[field] for field in query_of(case)} == {
+        field: value for field, value in case.model_dump().items() if value is not None
+    }
+
+
+@pytest.mark.parametrize("view", ["length", "block-size", "winner-map", "preemptions", "figure19"])
+def test_every_view_of_crossover_opens_from_its_link(view: str) -> None:
+    at = opened("crossover", view=view)
+    assert not at.exception
+    assert at.session_state["view"] == view
+    assert len(at.get("plotly_chart")) == 2
+
+
+@pytest.mark.parametrize("name", ["figure19", "article", "today"])
+def test_a_preset_puts_its_case_into_the_controls(name: str) -> None:
+    at = opened("crossover")
+    labels = {"figure19": "Figure 19 of the vLLM paper", "article": "The article's assumptions", "today": "Today's engine"}
+    next(button for button in at.button if button.label == labels[name]).click().run()
+    assert not at.exception
+    wanted = preset_case(name).model_dump()
+    assert {field: at.session_state[field] for field in wanted} == wanted
+
+
+def test_changing_an_input_changes_the_answer() -> None:
+    at = opened("home")
+    at.selectbox(key="model").select("llama-2-7b").run()
+    assert "**Swap is" in texts(at)
+    assert "2.00 GiB" in texts(at)
+    at.selectbox(key="link").select("pcie3-x8").run()
+    assert "too close to call" in texts(at).lower() or "**Recompute is" in texts(at)
+
+
+def test_scenarios_shows_every_row_with_the_articles_word() -> None:
+    said = texts(opened("scenarios"))
+    assert said.count("The article says") == 4
+    assert said.count("**The model differs.**") == 3
+
+
+def test_the_article_table_is_shown_as_printed() -> None:
+    said = texts(opened("kv_size"))
+    for row in ("| 512 | 64.0 MiB | 2 ms |", "| 4K | 512 MiB | 17 ms |", "| 8K | 1.00 GiB | 34 ms |"):
+        assert row.replace(" MiB", "\u00a0MiB").replace(" GiB", "\u00a0GiB").replace(" ms", "\u00a0ms") in said

@@ -1,0 +1,241 @@
+"""The layers, read from the syntax tree: who may import whom, where factors stand, what a page may not do."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "kvmodel"
+
+# A module imports only from the lines above its own (charts also from each other).
+LAYERS = (
+    ("units", "arrays"),
+    ("catalog_rows",),
+    ("catalog",),
+    ("assumptions", "weights", "hf_config"),
+    ("case",),
+    ("kv_cache", "roofline", "transfer"),
+    ("step_time",),
+    ("capacity",),
+    ("resolve",),
+    ("recovery",),
+    ("break_even", "parts"),
+    ("verdict",),
+    ("comparison",),
+    ("figure19", "kv_table", "scenarios", "curves", "roofline_points", "formula"),
+    ("figures", "tables"),
+    ("workload",),
+    ("scheduler",),
+    ("remedies",),
+    ("metrics",),
+    ("claims",),
+    ("charts",),
+    ("answers",),
+    ("rows", "answer_text", "out_file"),
+    ("cli",),
+    ("__main__",),
+)
+RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
+WITHOUT_NUMPY = ("units", "catalog_rows", "catalog", "assumptions", "weights", "case")
+
+
+def files(*folders: str) -> list[Path]:
+    found = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+    return [path for path in found if "__pycache__" not in path.parts]
+
+
+def app_files() -> list[Path]:
+    return files("pages") + [path for path in (ROOT / "app.py",) if path.exists()]
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Dotted names that run-time imports bring in, wherever they stand; those for type checkers alone are left out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        yield from imported(node)
+
+
+def tops(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in imported(tree_of(path))}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def own_imports(path: Path) -> set[str]:
+    """Modules of kvmodel that a file imports, by their first name; "" for names of the package itself."""
+    found = set()
+    for name in imported(tree_of(path)):
+        parts = name.split(".")
+        if parts[0] == "kvmodel":
+            found.add(parts[1] if len(parts) > 1 and (parts[1] in RANK or _is_module(parts[1])) else "")
+    return found
+
+
+def _is_module(name: str) -> bool:
+    return (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
+
+
+def shown(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(ROOT)) for path in paths]
+
+
+def test_every_module_has_its_place():
+    placed = {part_of(path) for path in files("kvmodel")} - {"__init__"}
+    assert placed <= set(RANK), "give the new module a line in LAYERS"
+
+
+@pytest.mark.parametrize("name", shown(files("kvmodel")))
+def test_a_module_imports_only_from_its_left(name):
+    path = ROOT / name
+    mine = part_of(path)
+    if path == PACKAGE / "__init__.py":
+        return
+    for other in own_imports(path):
+        if not other or (other == mine == "charts"):
+            continue  # `from kvmodel import __version__`; charts draw on one theme
+        assert RANK[other] < RANK[mine], f"{mine} imports {other}"
+    assert not tops(path) & {"explorer", "pages", "app", "run", "tests", "benchmarks"}
+
+
+@pytest.mark.parametrize("name", WITHOUT_NUMPY)
+def test_catalog_and_weights_do_without_numpy(name):
+    assert not tops(PACKAGE / f"{name}.py") & {"numpy", "pandas"}
+
+
+@pytest.mark.parametrize("name", shown(files("kvmodel", "explorer", "benchmarks") + app_files()))
+def test_plotly_draws_in_charts_alone_and_streamlit_shows_in_the_app_alone(name):
+    path = ROOT / name
+    used = tops(path)
+    if not path.is_relative_to(PACKAGE / "charts"):
+        assert "plotly" not in used
+    if path.is_relative_to(PACKAGE) or path.is_relative_to(ROOT / "benchmarks"):
+        assert not used & {"streamlit", "explorer", "pages", "app"}
+    if path.is_relative_to(ROOT / "explorer"):
+        assert not used & {"pages", "app"}
+    if path.is_relative_to(ROOT / "pages"):
+        assert not used & {"app"}
+
+
+@pytest.mark.parametrize("module", ["kvmodel", "kvmodel.cli"])
+def test_an_import_stays_light(module):
+    if module == "kvmodel.cli" and not (PACKAGE / "cli.py").exists():
+        pytest.skip("no command line yet")
+    code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "kvmodel" in loaded
+    assert not loaded & {"pandas", "plotly", "streamlit", "matplotlib", "scipy"}
+
+
+# Conversion factors: powers of a thousand and of 1,024 (1e9, 1024, 2**30, 1 << 30, 10**-3) that something is multiplied
+# or divided by, or that a name or a default is set to. As a limit, a count of tokens or an argument they mean no unit.
+FACTORS = {float(f"1e{3 * power}") for power in range(-5, 6) if power} | {1024.0**power for power in range(1, 6)}
+NO_FACTORS = {"MOST_PREEMPTIONS", "TINY_S", "EDGE"}  # a count, a guard against dividing by nothing, a rounding error
+
+
+def _number(node: ast.AST | None) -> float | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return float(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand)
+        return None if inner is None else -inner
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift):
+        base, power = _number(node.left), _number(node.right)
+        if base is not None and power is not None and abs(power) <= 100:
+            return base**power if isinstance(node.op, ast.Pow) else base * 2.0**power
+    return None
+
+
+def factor_lines(tree: ast.AST) -> list[int]:
+    """Lines on which a conversion factor is written."""
+    fields = [node for outer in ast.walk(tree) if isinstance(outer, ast.ClassDef) for node in outer.body]
+    lines = []
+    for node in ast.walk(tree):
+        suspects: list[ast.AST | None] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv | ast.Mod):
+            suspects = [node.left, node.right]
+        elif isinstance(node, ast.AugAssign):
+            suspects = [node.value]
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node not in fields:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            named = {target.id for target in targets if isinstance(target, ast.Name)}
+            suspects = [] if named & NO_FACTORS else [node.value, *getattr(node.value, "elts", ())]
+        elif isinstance(node, ast.arguments):
+            suspects = [*node.defaults, *node.kw_defaults]
+        lines += [suspect.lineno for suspect in suspects if _number(suspect) in FACTORS]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x = size / 1e9", 1), ("x = size * 1024 * 1024", 2), ("x = 2**30 * size", 1), ("GB = 1_000_000_000", 1),
+        ("x = seconds * 1e-3", 1), ("x = 1 << 30", 1), ("def f(size, unit=1e6): ...", 1), ("x *= 1000", 1),
+        ("x = size / 10**9", 1), ("A, B = 1024, 1e6", 2), ("x: float = 1e12", 1), ("ms = 1000 * seconds", 1),
+        ("x = Field(ge=1, le=1000)", 0), ("x = n * 2", 0), ("x = n**2 / 2", 0), ("x = 2**n", 0), ("x = 100 * n", 0),
+        ("x = size / GB", 0), ("if n > 1000: ...", 0), ("MOST_PREEMPTIONS = 1000", 0),
+        ("class Case:\n    tokens: int = 1024", 0), ("x = Own(1, 10**12)", 0), ("if n < 2**53: ...", 0),
+        ("x = 10**-3 * s", 1),
+    ],
+)  # fmt: skip
+def test_the_search_for_factors(code, found):
+    assert len(factor_lines(ast.parse(code))) == found
+
+
+@pytest.mark.parametrize("name", shown(files("kvmodel")))
+def test_conversion_factors_stand_in_units_alone(name):
+    if name != "kvmodel/units.py":
+        lines = factor_lines(tree_of(ROOT / name))
+        assert not lines, f"{name}: lines {lines}: take the factor from kvmodel.units"
+
+
+ARITHMETIC = (
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift,
+)  # fmt: skip
+NOT_IN_PAGES = {"numpy", "pandas", "math", "plotly", "statistics", "scipy"}
+
+
+def arithmetic_lines(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ARITHMETIC)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x = 1 + y", 1), ("x += 1", 1), ("f(f'{size / 2}')", 1), ("x = a | b", 0), ("x = f(-1)", 0), ("x = y % 2", 1),
+        ("x: int | None = g(y)[0]", 0), ("x = [2 * y for y in z]", 1),
+    ],
+)  # fmt: skip
+def test_the_search_for_arithmetic(code, found):
+    assert len(arithmetic_lines(ast.parse(code))) == found
+
+
+def test_pages_compute_nothing():
+    """One test over all of them, so that it stands before there are any."""
+    for path in app_files():
+        name = path.relative_to(ROOT)
+        assert not arithmetic_lines(tree_of(path)), (
+            f"{name}: a page does no arithmetic: {arithmetic_lines(tree_of(path))}"
+        )
+        assert not tops(path) & NOT_IN_PAGES, f"{name}: {tops(path) & NOT_IN_PAGES}"
+        assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree_of(path))), name
