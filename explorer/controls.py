@@ -1,12 +1,13 @@
 """Widgets <-> Case <-> URL: one set of controls, the same on every page.
 
-A widget's key is the Case field's name, and so its name in the URL; options are ids and numbers, the same in any
-language, because the URL carries them as they are shown.
+A widget's key is the Case field's name, and so its name in the URL, which holds what differs from the defaults. The
+URL is read when it brings something this session did not write itself: a link, a reload, the browser's Back.
+(Streamlit's own binding loses what a link brought when the reader goes to another page.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -22,20 +23,24 @@ MORE = (
     "timing", "policy", "objective", "layout", "rate", "survival", "generated_tokens", "tokens_between",
     "decode_context", "remaining_output", "max_num_batched_tokens", "runs_per_block", "copy_gb_per_s", "per_copy_us",
 )  # fmt: skip
+FIELDS = (*MAIN, *MORE)
+DEFAULTS = {field: Case.model_fields[field].default for field in FIELDS}
 STEPS = {"tokens": 512, "decode_batch": 8, "max_num_batched_tokens": 512, "generated_tokens": 256}
-TP_OPTIONS = (1, 2, 4, 8, 16)
+TP_OPTIONS = (1, 2, 4, 8, 16, 32, 64)
 COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
+KEPT, WRITTEN = "inputs_kept", "inputs_written"  # session state: what the widgets held, and what the URL was given
 
 
 def comparison(answer: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
     """Draw the controls, price the Case they make, and say so and stop where it cannot be priced."""
-    link = dict(st.query_params)
     with answer:
-        asked = acceptable(link)
+        for sentence in restore(in_url()):
+            st.warning(sentence)
     with controls:
-        chosen = draw(unbound=link.keys() - asked.keys())
+        chosen = draw()
+    st.session_state[KEPT] = chosen
+    write_url(chosen)
     with answer:
-        not_taken(asked, chosen)
         try:
             result = compare_case(case_from(chosen))
         except CaseError as error:
@@ -46,61 +51,69 @@ def comparison(answer: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
     return result
 
 
-def acceptable(asked: Mapping[str, str]) -> dict[str, str]:
-    """The inputs of a link that a Case can take; of each other one a sentence, and out of the URL it goes."""
-    kept = {}
-    for field, value in asked.items():
-        if field in Case.model_fields:
-            try:
-                case_from({field: value})
-                kept[field] = value
-            except CaseError as error:
-                st.warning(str(error))
-                del st.query_params[field]
-    return kept
+def in_url() -> dict[str, str]:
+    """The inputs that the URL names; other parameters are none of ours."""
+    return {field: value for field, value in st.query_params.items() if field in DEFAULTS}
 
 
-def not_taken(asked: Mapping[str, str], chosen: Mapping[str, Any]) -> None:
-    """Say which good inputs of a link have no place in their control."""
-    for field, value in asked.items():
-        held = chosen.get(field)
-        if str(held) != value and not _same_number(held, value):
-            taken = {"field": field, "value": value[:40], "now": str(held)}
-            st.warning(prose.text("controls", "not_taken", taken))
+def restore(link: Mapping[str, str]) -> list[str]:
+    """Fill the widgets before they are drawn; gives a sentence for each input of a link that cannot be taken."""
+    if link and dict(link) != st.session_state.get(WRITTEN):
+        taken, sentences = accepted(link)
+        for field in FIELDS:
+            st.session_state[field] = taken.get(field, DEFAULTS[field])
+        return sentences
+    kept = st.session_state.get(KEPT, DEFAULTS)
+    for field in FIELDS:  # a page change has emptied the widgets
+        if field not in st.session_state:
+            st.session_state[field] = kept[field]
+    return []
 
 
-def draw(unbound: Collection[str] = ()) -> dict[str, Any]:
-    """The widgets; gives what they hold, by Case field.
+def accepted(link: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """What of a link makes a Case, as values, and a sentence for each input that does not."""
+    taken: dict[str, Any] = {}
+    sentences = []
+    for field in (name for name in FIELDS if name in link):  # the model comes first: tp is judged by it
+        try:
+            taken[field] = getattr(case_from(taken | {field: link[field]}), field)
+        except CaseError as error:
+            sentences.append(str(error))
+    return taken, sentences
 
-    `unbound` ones do not read the URL in this run: a bound widget drops a bad value without a word, and falls over
-    an infinite one (Streamlit 1.67).
-    """
-    chosen = {field: widget(field, bound=field not in unbound) for field in MAIN}
+
+def write_url(chosen: Mapping[str, Any]) -> None:
+    """Keep the URL a link to what is shown."""
+    written = {field: str(value) for field, value in chosen.items() if value != DEFAULTS[field]}
+    for field in in_url().keys() - written.keys():
+        del st.query_params[field]
+    st.query_params.update(written)
+    st.session_state[WRITTEN] = written
+
+
+def draw() -> dict[str, Any]:
+    """The widgets; gives what they hold, by Case field."""
+    chosen = {field: widget(field) for field in MAIN}
     with st.expander(prose.label("controls", "more")):
-        chosen |= {field: widget(field, bound=field not in unbound) for field in MORE}
-    return {field: value for field, value in chosen.items() if value is not None}
+        return chosen | {field: widget(field) for field in MORE}
 
 
-def widget(field: str, *, bound: bool) -> Any:
-    """The widget of one Case field; `bound` to the URL under the field's name."""
+def widget(field: str) -> Any:
+    """The widget of one Case field, filled from the session state."""
     common: dict[str, Any] = {
         "label": prose.label("controls", field),
         "help": prose.detail("controls", field),
         "key": field,
-        "bind": "query-params" if bound else None,
     }
-    default = Case.model_fields[field].default
     options = choices(field)
     if options:
-        return st.selectbox(options=options, index=options.index(default), **common)
+        return st.selectbox(options=options, **common)
     low, high = limits(field)
     if field == "survival":
-        return st.slider(min_value=float(low), max_value=float(high), value=default, step=0.01, **common)
-    if isinstance(default, int):
-        return st.number_input(
-            min_value=int(low), max_value=int(high), value=default, step=STEPS.get(field, 1), **common
-        )
-    return st.number_input(min_value=float(low), max_value=float(high), value=default, step=1.0, **common)
+        return st.slider(min_value=float(low), max_value=float(high), step=0.01, **common)
+    if isinstance(DEFAULTS[field], int):
+        return st.number_input(min_value=int(low), max_value=int(high), step=STEPS.get(field, 1), **common)
+    return st.number_input(min_value=float(low), max_value=float(high), value=None, step=1.0, **common)
 
 
 def choices(field: str) -> list[Any]:
@@ -109,21 +122,14 @@ def choices(field: str) -> list[Any]:
         "model": catalog.model_ids,
         "gpu": catalog.gpu_ids,
         "link": lambda: ("auto", *catalog.link_ids()),
-        "tp": lambda: TP_OPTIONS,
+        "tp": lambda: sorted({*TP_OPTIONS, st.session_state["tp"]}),
     }
     return list(catalogs[field]()) if field in catalogs else list(options_of(field))
 
 
-def _same_number(held: Any, written: str) -> bool:
-    try:
-        return float(held) == float(written)
-    except (TypeError, ValueError):
-        return False
-
-
 def set_all(case: Case) -> None:
     """Put a Case into the controls: a button's callback, so it runs before the widgets are drawn."""
-    for field in (*MAIN, *MORE):
+    for field in FIELDS:
         st.session_state[field] = getattr(case, field)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kvmodel.units import (
@@ -18,7 +18,7 @@ from kvmodel.units import (
 
 Answer = dict[str, Any]
 NONE = "–"
-FLIPS = {
+FLIPS: dict[str, tuple[str, Callable[[float], str]]] = {
     "copy_bytes_per_s": ("copy rate", format_rate),
     "bytes_per_copy": ("size of a copy", format_bytes),
     "context_tokens": ("context length [tokens]", format_count),

@@ -40,6 +40,9 @@ def _text(name: str) -> str:
     return (Path(__file__).parent / "data" / f"{name}.toml").read_text(encoding="utf-8")
 
 
+LONGEST_NAME = 40  # of an unknown id that an error repeats
+
+
 @functools.cache
 def table(name: str) -> dict[str, Any]:
     """data/<name>.toml as it stands. The dictionary is shared: read it, do not change it."""
@@ -63,17 +66,19 @@ def _names(kind: str) -> dict[str, str]:
     return names
 
 
-def _find(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+def id_of(kind: str, name: str) -> str:
+    """The permanent id behind an id or alias of kind "model", "gpu" or "link". Raises CatalogError."""
     names = _names(kind)
     row_id = names.get(name.strip().lower())
     if row_id is None:
-        raise CatalogError(f"{kind}: unknown id {name!r}; nearest: {', '.join(_nearest(name.lower(), names))}")
+        nearest = ", ".join(_nearest(name[:LONGEST_NAME].lower(), names))
+        raise CatalogError(f"{kind}: unknown id {name[:LONGEST_NAME]!r}; nearest: {nearest}")
+    return row_id
+
+
+def _find(kind: str, name: str) -> tuple[str, dict[str, Any]]:
+    row_id = id_of(kind, name)
     return row_id, tomllib.loads(_rows(kind)[row_id])[row_id]
-
-
-def id_of(kind: str, name: str) -> str:
-    """The permanent id behind an id or alias of kind "model", "gpu" or "link". Raises CatalogError."""
-    return _find(kind, name)[0]
 
 
 def _nearest(name: str, names: dict[str, str], count: int = 3) -> list[str]:

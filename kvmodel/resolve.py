@@ -59,19 +59,12 @@ class Inputs:
 
 def inputs(case: Case) -> Inputs:
     """The numbers of a Case. Raises DoesNotFit where the weights or the request's KV exceed the GPU's memory."""
-    model, gpu, link = catalog.model(case.model), catalog.gpu(case.gpu), catalog.link(case.link_id)
+    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
     budget = capacity.memory_budget(model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens)
     pool_bytes = capacity.require_pool(budget, model, gpu, case.tp)
     policy = catalog.table("engines")[case.policy]
     timing = f"timing.{case.timing}"
-    h2d, d2h = link.h2d_bytes_per_s, link.d2h_bytes_per_s
-    if case.rate == "link":
-        h2d = d2h = link.link_bytes_per_s
-    if case.copy_gb_per_s is not None:
-        h2d = d2h = case.copy_gb_per_s * GB
-    per_copy_h2d_s, per_copy_d2h_s = link.per_copy_h2d_s, link.per_copy_d2h_s
-    if case.per_copy_us is not None:
-        per_copy_h2d_s = per_copy_d2h_s = case.per_copy_us * US
+    copies = link_rates(case)
     resolved = Inputs(
         shape=model_shape(model),
         gpu=gpu_rates(gpu, case.timing),
@@ -83,10 +76,10 @@ def inputs(case: Case) -> Inputs:
         generated_tokens=case.generated_tokens,
         block_tokens=case.block_tokens,
         runs_per_block=case.runs_per_block,
-        h2d_bytes_per_s=h2d,
-        d2h_bytes_per_s=d2h,
-        per_copy_h2d_s=per_copy_h2d_s,
-        per_copy_d2h_s=per_copy_d2h_s,
+        h2d_bytes_per_s=copies.h2d_bytes_per_s,
+        d2h_bytes_per_s=copies.d2h_bytes_per_s,
+        per_copy_h2d_s=copies.per_copy_h2d_s,
+        per_copy_d2h_s=copies.per_copy_d2h_s,
         host_memory_bytes_per_s=assumptions.value("memory", "host_memory_gb_per_s") * GB,
         preemptions=case.preemptions,
         tokens_between=case.tokens_between,
@@ -102,7 +95,7 @@ def inputs(case: Case) -> Inputs:
         decode_host_s=assumptions.value(f"{timing}.decode_host_ms", gpu.id) * MS,
         decode_host_s_per_sequence=assumptions.value(timing, "decode_host_ms_per_sequence") * MS,
         prefill_band=assumptions.value("band", "prefill"),
-        copy_band=assumptions.value("band", "copy_pcie5" if link.id == "pcie5-x16" else "copy"),
+        copy_band=assumptions.value("band", "copy_pcie5" if case.link_id == "pcie5-x16" else "copy"),
         swap_on_compute_stream=policy["swap_on_compute_stream"],
         offload_prompt_only=policy["offload_prompt_only"],
         available=tuple(policy["available"]),
@@ -110,6 +103,30 @@ def inputs(case: Case) -> Inputs:
     )
     require_request_fits(case, resolved)
     return resolved
+
+
+@dataclass(frozen=True)
+class LinkRates:
+    """Rate of a large copy and fixed cost of one copy, each way."""
+
+    h2d_bytes_per_s: float
+    d2h_bytes_per_s: float
+    per_copy_h2d_s: float
+    per_copy_d2h_s: float
+
+
+def link_rates(case: Case) -> LinkRates:
+    """The catalog's figures of a Case's link, or the reader's own in their place."""
+    link = catalog.link(case.link_id)
+    h2d, d2h = link.h2d_bytes_per_s, link.d2h_bytes_per_s
+    if case.rate == "link":
+        h2d = d2h = link.link_bytes_per_s
+    if case.copy_gb_per_s is not None:
+        h2d = d2h = case.copy_gb_per_s * GB
+    per_copy_h2d, per_copy_d2h = link.per_copy_h2d_s, link.per_copy_d2h_s
+    if case.per_copy_us is not None:
+        per_copy_h2d = per_copy_d2h = case.per_copy_us * US
+    return LinkRates(h2d, d2h, per_copy_h2d, per_copy_d2h)
 
 
 def require_request_fits(case: Case, resolved: Inputs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -65,12 +66,14 @@ def contest(inputs: Inputs, prices: Mapping[str, Price], names: list[str]) -> Co
     """The cheapest of `names` under the objective, against the next; ties go to the shorter victim delay."""
 
     def cost(name: str) -> float:
+        """Infinite where it is unknown."""
         price = prices[name]
-        return float(price.gpu_s if inputs.objective == "gpu-time" else price.victim_delay_s)
+        known = float(price.gpu_s if inputs.objective == "gpu-time" else price.victim_delay_s)
+        return math.inf if math.isnan(known) else known
 
-    ranked = sorted(names, key=lambda name: (np.nan_to_num(cost(name), nan=np.inf), float(prices[name].victim_delay_s)))
+    ranked = sorted(names, key=lambda name: (cost(name), float(prices[name].victim_delay_s)))
     winner, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else None
-    if runner_up is None or not (np.isfinite(cost(winner)) and np.isfinite(cost(runner_up))):
+    if runner_up is None or math.isinf(cost(runner_up)):
         return Contest(winner, runner_up, None, False)
     close = cost(runner_up) * (1 - float(prices[runner_up].band)) <= cost(winner) * (1 + float(prices[winner].band))
     return Contest(winner, runner_up, cost(runner_up) / cost(winner) if cost(winner) > 0 else None, close)

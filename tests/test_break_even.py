@@ -14,7 +14,7 @@ from kvmodel.case import DoesNotFit, case_from
 from kvmodel.recovery import at
 
 CHECKED = settings(
-    derandomize=True, deadline=None, max_examples=80, phases=[Phase.explicit, Phase.generate],
+    derandomize=True, deadline=None, max_examples=50, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.filter_too_much],
 )  # fmt: skip
 CASES = st.fixed_dictionaries(

@@ -178,7 +178,8 @@ def test_figure_19(answer):
     ("tokens", "recompute_s", "load_s"), [(10_000, 0.263, 0.042), (50_000, 2.291, 0.150), (100_000, 6.850, 0.310)]
 )
 def test_h100_recompute_and_load_of_8b_as_measured(answer, tokens, recompute_s, load_s):
-    strategies = answer(f"compare --model llama-3.1-8b --gpu h100-sxm5-80gb --timing today --tokens {tokens}")["strategies"]
+    compared = answer(f"compare --model llama-3.1-8b --gpu h100-sxm5-80gb --timing today --tokens {tokens}")
+    strategies = compared["strategies"]
     assert strategies["recompute"]["victim_delay_s"] == pytest.approx(recompute_s, rel=0.15)
     assert strategies["swap"]["in_s"] == pytest.approx(load_s, rel=0.15)
 

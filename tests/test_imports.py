@@ -35,7 +35,8 @@ LAYERS = (
     ("claims",),
     ("charts",),
     ("answers",),
-    ("rows", "answer_text", "out_file"),
+    ("row_results", "answer_text", "out_file"),
+    ("rows",),
     ("cli",),
     ("__main__",),
 )
@@ -175,7 +176,8 @@ def factor_lines(tree: ast.AST) -> list[int]:
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node not in fields:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             named = {target.id for target in targets if isinstance(target, ast.Name)}
-            suspects = [] if named & NO_FACTORS else [node.value, *getattr(node.value, "elts", ())]
+            several = getattr(node.value, "elts", ()) if isinstance(targets[0], ast.Tuple) else ()  # A, B = 1024, 1e6
+            suspects = [] if named & NO_FACTORS else [node.value, *several]
         elif isinstance(node, ast.arguments):
             suspects = [*node.defaults, *node.kw_defaults]
         lines += [suspect.lineno for suspect in suspects if _number(suspect) in FACTORS]
@@ -190,7 +192,8 @@ def factor_lines(tree: ast.AST) -> list[int]:
         ("x = size / 10**9", 1), ("A, B = 1024, 1e6", 2), ("x: float = 1e12", 1), ("ms = 1000 * seconds", 1),
         ("x = Field(ge=1, le=1000)", 0), ("x = n * 2", 0), ("x = n**2 / 2", 0), ("x = 2**n", 0), ("x = 100 * n", 0),
         ("x = size / GB", 0), ("if n > 1000: ...", 0), ("MOST_PREEMPTIONS = 1000", 0),
-        ("class Case:\n    tokens: int = 1024", 0), ("x = Own(1, 10**12)", 0), ("if n < 2**53: ...", 0),
+        ("class Case:\n    tokens: int = 1024", 0), ("x = Own(1, 10**12)", 0),
+        ("TICKS = (10, 100, 1000)", 0), ("if n < 2**53: ...", 0),
         ("x = 10**-3 * s", 1),
     ],
 )  # fmt: skip

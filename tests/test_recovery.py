@@ -12,7 +12,7 @@ from kvmodel.case import DoesNotFit, case_from
 from kvmodel.recovery import Price, at, price
 
 CHECKED = settings(
-    derandomize=True, deadline=None, max_examples=60, phases=[Phase.explicit, Phase.generate],
+    derandomize=True, deadline=None, max_examples=40, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.filter_too_much],
 )  # fmt: skip
 PER_TOKEN = 131_072  # bytes of KV of Llama 3 8B in bf16: 2 x 32 layers x 8 heads x 128 x 2

@@ -104,9 +104,9 @@ def test_compare_adds_the_promised_columns(table):
 
 
 def test_cells_come_back_as_they_were(table):
-    text = 'TOKENS,"kv-dtype"\n'.lower() + ' 004096 ,"bf16"\n+17,fp8\n\n'
-    _, out, _ = table("size", text)
-    assert [line[:2] for line in csv.reader(io.StringIO(out))] == [["tokens", "kv-dtype"], [" 004096 ", "bf16"], ["+17", "fp8"]]
+    given = [["--tokens", "kv-dtype"], [" 004096 ", "bf16"], ["+17", "fp8"]]
+    _, out, _ = table("size", '--tokens,"kv-dtype"\n 004096 ,"bf16"\n+17,fp8\n\n')
+    assert [line[:2] for line in csv.reader(io.StringIO(out))] == given
 
 
 def test_byte_order_mark_and_windows_line_ends(table):

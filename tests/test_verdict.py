@@ -12,7 +12,7 @@ from kvmodel.recovery import at
 from kvmodel.verdict import contest, verdict
 
 CHECKED = settings(
-    derandomize=True, deadline=None, max_examples=80, phases=[Phase.explicit, Phase.generate],
+    derandomize=True, deadline=None, max_examples=50, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.filter_too_much],
 )  # fmt: skip
 POLICIES = ("vllm-v0", "vllm-v1", "vllm-v1-offload", "lmcache", "sglang", "sglang-hicache", "trtllm-suspend", "ideal")
@@ -80,7 +80,13 @@ def test_swap_or_recompute_is_between_those_two_whatever_the_policy(choices):
 
 CHANGES = {
     "copy_bytes_per_s": lambda inputs, rate: at(
-        inputs, h2d_bytes_per_s=rate, d2h_bytes_per_s=rate, per_copy_h2d_s=0.0, per_copy_d2h_s=0.0, load_overhead_s=0.0
+        inputs,
+        h2d_bytes_per_s=rate,
+        d2h_bytes_per_s=rate,
+        per_copy_h2d_s=0.0,
+        per_copy_d2h_s=0.0,
+        load_overhead_s=0.0,
+        host_memory_bytes_per_s=np.inf,
     ),
     "bytes_per_copy": lambda inputs, piece: at(
         inputs,
@@ -102,7 +108,7 @@ def winner_of(inputs):
 @given(CASES)
 def test_going_past_a_flip_turns_swap_against_recompute(choices):
     """One preemption: break-evens price one."""
-    result = judged(choices | {"preemptions": 1})
+    result = judged(choices | {"preemptions": 1, "objective": "victim-delay"})
     now = winner_of(result.inputs)
     for flip in result.verdict.flips:
         assert flip.then == ("recompute" if now == "swap" else "swap")
@@ -115,8 +121,8 @@ def test_going_past_a_flip_turns_swap_against_recompute(choices):
 
 @CHECKED
 @given(CASES)
-def test_flips_are_the_break_evens_nearest_first(choices):
-    result = judged(choices)
+def test_flips_of_the_delay_are_the_break_evens_nearest_first(choices):
+    result = judged(choices | {"objective": "victim-delay"})
     flips = {flip.what: flip for flip in result.verdict.flips}
     times = [flip.times for flip in result.verdict.flips]
     assert times == sorted(times)
@@ -126,6 +132,21 @@ def test_flips_are_the_break_evens_nearest_first(choices):
             assert flip.times == pytest.approx(max(flip.at / flip.now, flip.now / flip.at))
     for what in ("copy_bytes_per_s", "bytes_per_copy", "context_tokens"):
         assert (what in flips) == (getattr(result.even, what) is not None)
+
+
+@CHECKED
+@given(CASES)
+def test_gpu_time_turns_at_one_copy_rate_and_only_where_the_batch_waits_for_copies(choices):
+    result = judged(choices | {"objective": "gpu-time"})
+    swap, recompute = result.prices["swap"], result.prices["recompute"]
+    if choices["policy"] != "vllm-v0" or not recompute.gpu_s > 0:
+        assert result.verdict.flips == ()
+        return
+    (flip,) = result.verdict.flips
+    assert flip.then == ("recompute" if swap.gpu_s < recompute.gpu_s else "swap")
+    assert flip.times == pytest.approx(max(swap.gpu_s / recompute.gpu_s, recompute.gpu_s / swap.gpu_s))
+    there = recovery.swap(CHANGES[flip.what](result.inputs, flip.at))
+    assert there.gpu_s == pytest.approx(float(recompute.gpu_s), rel=1e-3)
 
 
 def test_a_case_whose_preemptions_differ_in_winner_is_not_told_what_is_false():

@@ -15,7 +15,7 @@ from kvmodel import curves, figure19, kv_cache, parts, roofline_points
 from kvmodel import scenarios as scenario_table
 from kvmodel.case import Case, CaseError
 from kvmodel.charts import crossover, home, kv_size, labels, roofline, scenarios
-from kvmodel.charts.points import Row
+from kvmodel.charts.series import Row
 from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
 from kvmodel.comparison import Comparison, compare_case
 

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from kvmodel.arrays import Floats
-from kvmodel.charts import labels, points, theme
+from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import BlockCurves
 from kvmodel.figure19 import Figure19
@@ -139,17 +139,17 @@ def figure19_alt(figure: Figure19) -> str:
     )
 
 
-def cost_by_block_points(curves: BlockCurves) -> list[points.Row]:
+def cost_by_block_points(curves: BlockCurves) -> list[series.Row]:
     """A row a block size: swap and bytes a copy in each layout, and recompute."""
     columns = {"block_tokens": curves.block_tokens}
     for layout in curves.swap_s:
         columns[f"swap_{layout}_s"] = curves.swap_s[layout]
         columns[f"copy_{layout}_bytes"] = curves.bytes_per_copy[layout]
     columns["recompute_s"] = np.full_like(curves.block_tokens, curves.recompute_s)
-    return points.rows(columns)
+    return series.rows(columns)
 
 
-def figure19_points(figure: Figure19) -> list[points.Row]:
+def figure19_points(figure: Figure19) -> list[series.Row]:
     """A row a block size: swap, both recompute lines, and their ratios to swap."""
     count = len(figure.block_tokens)
     columns = {
@@ -160,4 +160,4 @@ def figure19_points(figure: Figure19) -> list[points.Row]:
         "recompute_plotted_over_swap": figure.ratio,
         "recompute_measured_over_swap": figure.ratio_measured,
     }
-    return points.rows(columns)
+    return series.rows(columns)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import lanes, points
+from kvmodel.charts import lanes, series
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.comparison import plain
@@ -79,7 +79,7 @@ def stacked_parts_alt(parts: Parts, *, with_wait: bool = False) -> str:
     return f"Parts of the victim delay: {'; '.join(told)}."
 
 
-def stacked_parts_points(parts: Parts) -> list[points.Row]:
+def stacked_parts_points(parts: Parts) -> list[series.Row]:
     """A row a strategy: seconds of every part, None for what is unknown."""
     return [
         {"strategy": strategy, **{f"{name}_s": plain(found.get(name, 0.0)) for name in PARTS}}

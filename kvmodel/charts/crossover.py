@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, points, theme
+from kvmodel.charts import labels, series, theme
 from kvmodel.charts.blocks import (
     cost_by_block,
     cost_by_block_alt,
@@ -79,10 +79,10 @@ def _times(count: float) -> str:
 
 def _cost_lines(fig: Sketch, curves: CostCurves, shown: Sequence[str], palette: Palette) -> None:
     """Bands first, then lines, end labels, and each strategy's value at the chosen point."""
-    series = [curves.low_s[name] for name in shown] + [curves.high_s[name] for name in shown]
-    theme.seconds_axis(fig, series, palette, title="victim delay [s]")
-    rough = points.thin(curves.x, points.BAND_POINTS)
-    fine = points.thin(curves.x, keep=curves.chosen_x)
+    bands = [curves.low_s[name] for name in shown] + [curves.high_s[name] for name in shown]
+    theme.seconds_axis(fig, bands, palette, title="victim delay [s]")
+    rough = series.thin(curves.x, series.BAND_POINTS)
+    fine = series.thin(curves.x, keep=curves.chosen_x)
     for name in shown:
         theme.band(
             fig,
@@ -115,10 +115,10 @@ def _crossing(fig: Sketch, curves: CostCurves, shown: Sequence[str], palette: Pa
         fig, where, height, color=palette.background, palette=palette, symbol="circle", size=10,
         line={"color": palette.text, "width": 1.5},
     )  # fmt: skip
-    late = labels.fraction(fig, "xaxis", where) > 0.6
+    early = labels.fraction(fig, "xaxis", where) < 0.35  # beside the rising lines, on the side with more room
     labels.note(
-        fig, where, height, f"swap = recompute<br>at {labels.tokens(where)}", palette.text, yshift=-26,
-        xanchor="right" if late else "left", align="right" if late else "left", bgcolor=palette.background,
+        fig, where, height, f"swap = recompute<br>at {labels.tokens(where)}", palette.text, yshift=-26 if early else 26,
+        xanchor="left" if early else "right", align="left" if early else "right", bgcolor=palette.background,
     )  # fmt: skip
 
 
@@ -145,17 +145,17 @@ def _values_there(curves: CostCurves, shown: Sequence[str]) -> str:
     )
 
 
-def cost_by_length_points(curves: CostCurves) -> list[points.Row]:
+def cost_by_length_points(curves: CostCurves) -> list[series.Row]:
     """A row a length: likely, low and high delay of each strategy."""
     return _cost_rows(curves, "tokens")
 
 
-def cost_by_preemptions_points(curves: CostCurves) -> list[points.Row]:
+def cost_by_preemptions_points(curves: CostCurves) -> list[series.Row]:
     """A row a number of preemptions: likely, low and high delay of each strategy."""
     return _cost_rows(curves, "preemptions")
 
 
-def _cost_rows(curves: CostCurves, x_name: str) -> list[points.Row]:
+def _cost_rows(curves: CostCurves, x_name: str) -> list[series.Row]:
     columns = {x_name: curves.x}
     for name in STRATEGIES:
         columns |= {
@@ -163,4 +163,4 @@ def _cost_rows(curves: CostCurves, x_name: str) -> list[points.Row]:
             f"{name}_low_s": curves.low_s[name],
             f"{name}_high_s": curves.high_s[name],
         }
-    return points.rows(columns, points.thin(curves.x, keep=curves.chosen_x))
+    return series.rows(columns, series.thin(curves.x, keep=curves.chosen_x))

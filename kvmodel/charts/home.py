@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import lanes, points
+from kvmodel.charts import lanes, series
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.units import format_seconds
@@ -89,7 +89,7 @@ def timeline_alt(parts: Parts) -> str:
     return f"Time from preemption to the next token: {told}{common}."
 
 
-def timeline_points(parts: Parts) -> list[points.Row]:
+def timeline_points(parts: Parts) -> list[series.Row]:
     """A row a piece: strategy, piece, start and length."""
     return [
         {"strategy": strategy, "piece": piece.name, "start_s": piece.start_s, "length_s": piece.seconds}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, points, theme
+from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import KvCurves
 from kvmodel.units import format_bytes
@@ -15,7 +15,7 @@ OTHERS = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 
 def kv_by_length(curves: KvCurves, *, palette: Palette = LIGHT) -> go.Figure:
     """KV of one request on each GPU: the reader's model stands out, its size at the chosen length is marked."""
-    few = points.thin(curves.tokens, points.BAND_POINTS, keep=curves.chosen_tokens)
+    few = series.thin(curves.tokens, series.BAND_POINTS, keep=curves.chosen_tokens)
     fig = theme.sketch(palette, right=labels.room_px([labels.shortened(label) for label in curves.kv_bytes]), left=82)
     theme.length_axis(fig, curves.tokens, palette)
     theme.bytes_axis(fig, curves.kv_bytes.values(), palette, title="KV cache on each GPU [bytes]")
@@ -57,7 +57,7 @@ def kv_by_length_alt(curves: KvCurves) -> str:
     return f"KV cache of one request of {labels.tokens(curves.chosen_tokens)} on each GPU: {told}."
 
 
-def kv_by_length_points(curves: KvCurves) -> list[points.Row]:
+def kv_by_length_points(curves: KvCurves) -> list[series.Row]:
     """A row a length: bytes of each model."""
     columns = {"tokens": curves.tokens} | {f"{label}_bytes": size for label, size in curves.kv_bytes.items()}
-    return points.rows(columns, points.thin(curves.tokens, points.BAND_POINTS, keep=curves.chosen_tokens))
+    return series.rows(columns, series.thin(curves.tokens, series.BAND_POINTS, keep=curves.chosen_tokens))

@@ -43,8 +43,10 @@ def apart(places_px: Sequence[float], height_px: float, gap_px: float = GAP_PX) 
         overlap = np.maximum(gap_px - np.diff(moved), 0.0)
         moved[:-1] -= overlap / 2
         moved[1:] += overlap / 2
-    moved -= min(moved[0], 0.0) if moved.size else 0.0
-    moved -= max(moved[-1] - height_px, 0.0) if moved.size else 0.0
+    floors = gap_px * np.arange(moved.size)
+    moved = np.maximum.accumulate(np.maximum(moved, 0.0) - floors) + floors
+    ceilings = height_px - floors[::-1]
+    moved = np.minimum.accumulate((np.minimum(moved, height_px) - ceilings)[::-1])[::-1] + ceilings
     kept = np.empty_like(moved)
     kept[order] = moved
     return [float(place) for place in kept]

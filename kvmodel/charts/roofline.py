@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, points, theme
+from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.roofline_points import Point, Roofline, StepCurve
 from kvmodel.units import (
@@ -101,7 +101,7 @@ def step_time(curve: StepCurve, *, palette: Palette = LIGHT) -> go.Figure:
     theme.length_axis(fig, curve.tokens, palette, title="new tokens in the step [tokens]")
     spread = [curve.step_s, curve.floor_s, curve.weight_read_s]
     theme.seconds_axis(fig, spread, palette, title="time of one step [s]")
-    few = points.thin(curve.tokens, points.BAND_POINTS, keep=curve.chosen_tokens)
+    few = series.thin(curve.tokens, series.BAND_POINTS, keep=curve.chosen_tokens)
     x = curve.tokens[few]
     theme.line(fig, x, curve.floor_s[few], "floor", color=palette.muted, dash="dot", width=1.6)
     shown = curve.compute_s[few] >= 10 ** fig.layout["yaxis"]["range"][0]
@@ -157,11 +157,11 @@ def step_time_alt(curve: StepCurve) -> str:
     )
 
 
-def roofline_points(roof: Roofline) -> list[points.Row]:
+def roofline_points(roof: Roofline) -> list[series.Row]:
     """The corners of the ceiling, then the points: intensity, ceiling and attained rate."""
     x = roof.intensity_flop_per_byte
     corners = [float(x[0]), roof.ridge_flop_per_byte, float(x[-1])]
-    ceiling: list[points.Row] = [
+    ceiling: list[series.Row] = [
         {
             "name": "ceiling",
             "intensity_flop_per_byte": corner,
@@ -183,7 +183,7 @@ def roofline_points(roof: Roofline) -> list[points.Row]:
     ]
 
 
-def step_time_points(curve: StepCurve) -> list[points.Row]:
+def step_time_points(curve: StepCurve) -> list[series.Row]:
     """A row a number of tokens: the step, its two limits and its floor."""
     columns = {
         "tokens": curve.tokens,
@@ -192,4 +192,4 @@ def step_time_points(curve: StepCurve) -> list[points.Row]:
         "weight_read_s": curve.weight_read_s,
         "floor_s": curve.floor_s,
     }
-    return points.rows(columns, points.thin(curve.tokens, points.BAND_POINTS, keep=curve.chosen_tokens))
+    return series.rows(columns, series.thin(curve.tokens, series.BAND_POINTS, keep=curve.chosen_tokens))

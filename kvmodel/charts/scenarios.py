@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, points, theme
+from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.comparison import plain
 from kvmodel.scenarios import COPY, Outcome, Row
@@ -174,7 +174,7 @@ def outcomes_alt(rows: Sequence[Row]) -> str:
     return f"Recompute time over copy time, above 1 a copy is faster. {'; '.join(told)}."
 
 
-def outcomes_points(rows: Sequence[Row]) -> list[points.Row]:
+def outcomes_points(rows: Sequence[Row]) -> list[series.Row]:
     """A row an outcome."""
     return [
         {

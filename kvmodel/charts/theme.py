@@ -140,6 +140,9 @@ def axis(
         "linecolor": palette.grid,
         "automargin": False,
         "fixedrange": True,
+        "spikecolor": palette.muted,
+        "spikethickness": 1,
+        "spikedash": "dot",
     }
 
 

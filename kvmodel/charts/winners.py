@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, points, theme
+from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import WinnerMap
 from kvmodel.units import GB, format_count, format_rate, format_tokens
@@ -30,17 +30,17 @@ def winner_map(winners: WinnerMap, *, close_factor: float = CLOSE_FACTOR, palett
         labels=[f"{tick / GB:g}" for tick in ticks],
     )  # fmt: skip
     fig.layout["hovermode"] = "closest"
-    few = points.thin(winners.tokens, points.BAND_POINTS)
+    few = series.thin(winners.tokens, series.BAND_POINTS)
     tokens, even = winners.tokens[few], winners.break_even_bytes_per_s[few]
     for factor, opacity in MAP_LEVELS:
         border = max(factor, close_factor)
-        for name, start, edge in (("swap", even * border, high), ("recompute", even / border, low)):
-            inside = np.clip(start, low, high)
+        for name, times, edge in (("swap", border, high), ("recompute", 1 / border, low)):
+            inside = np.clip(even * times, low, high)
             theme.band(
                 fig, tokens, inside, np.full_like(inside, edge), color=palette.of(name), opacity=opacity,
                 name=f"{name} {border:g}x faster",
             )  # fmt: skip
-            _border_name(fig, winners, start[-4] / even[-4], float(tokens[-4]), palette.of(name))
+            _border_name(fig, winners, times, float(tokens[-4]), palette.of(name))
     theme.line(
         fig, tokens, even, "break-even", color=palette.text, width=2,
         hover="at %{x:,.0f} tokens: %{y:.2s}B/s",
@@ -64,40 +64,52 @@ def _border_name(fig: Sketch, winners: WinnerMap, times: float, tokens: float, c
         labels.note(fig, tokens, height, factor, color, size=10, yshift=8 if times > 1 else -8)
 
 
+def _even_at(winners: WinnerMap, tokens: float) -> float:
+    """Break-even rate at a length; infinite where nothing has to be recomputed."""
+    rate = labels.value_at(winners.tokens, winners.break_even_bytes_per_s, tokens)
+    return rate if np.isfinite(rate) else float("inf")
+
+
 def _map_words(fig: Sketch, winners: WinnerMap, palette: Palette) -> None:
-    """Names of the areas, and the chosen point with its factor."""
+    """Names of the areas and of the line; the line's stands away from the chosen point."""
     low, high = _rates(winners)
-    middle = float(np.sqrt(winners.tokens[0] * winners.tokens[-1]))
-    even = labels.value_at(winners.tokens, winners.break_even_bytes_per_s, middle)
+
+    def length_at(share: float) -> float:
+        return float(winners.tokens[0] ** (1 - share) * winners.tokens[-1] ** share)
+
+    even = _even_at(winners, length_at(0.5))
     if even < high / 4:
-        labels.note(fig, middle, max(high / 2, even), "<b>swap faster</b>", palette.swap, size=14)
+        labels.note(fig, length_at(0.5), max(high / 2, even), "<b>swap faster</b>", palette.swap, size=14)
     if even > low * 2:
-        labels.note(
-            fig,
-            middle,
-            float(np.sqrt(low * min(even / 1.3, 4 * low))),
-            "<b>recompute faster</b>",
-            palette.recompute,
-            size=14,
-        )
-    if low < even < high:
-        labels.note(fig, middle, even, "break-even", palette.text, bgcolor=palette.background)
-    chosen = winners.chosen_bytes_per_s
-    if np.isfinite(chosen):
-        theme.dot(
-            fig, winners.chosen_tokens, float(np.clip(chosen, low, high)), color=palette.text, palette=palette, size=11,
-            hover=f"{labels.tokens(winners.chosen_tokens)} at {format_rate(chosen)}",
-        )  # fmt: skip
-        right = labels.fraction(fig, "xaxis", winners.chosen_tokens) > 0.6
-        labels.note(
-            fig, winners.chosen_tokens, chosen, f"this case, {format_rate(chosen)}", palette.text, yshift=15,
-            xanchor="right" if right else "left",
-        )  # fmt: skip
+        under = float(np.sqrt(low * min(even / 1.3, 4 * low)))
+        labels.note(fig, length_at(0.5), under, "<b>recompute faster</b>", palette.recompute, size=14)
+    beside = length_at(0.17 if labels.fraction(fig, "xaxis", winners.chosen_tokens) > 0.35 else 0.8)
+    if low < _even_at(winners, beside) < high:
+        labels.note(fig, beside, _even_at(winners, beside), "break-even", palette.text, bgcolor=palette.background)
+    _this_case(fig, winners, palette)
+
+
+def _this_case(fig: Sketch, winners: WinnerMap, palette: Palette) -> None:
+    """The chosen length and the rate its copies reach, the words on the side away from the break-even line."""
+    tokens, rate = winners.chosen_tokens, winners.chosen_bytes_per_s
+    if not np.isfinite(rate):
+        return
+    theme.dot(
+        fig, tokens, rate, color=palette.text, palette=palette, size=11,
+        hover=f"{labels.tokens(tokens)} at {format_rate(rate)}",
+    )  # fmt: skip
+    labels.note(
+        fig, tokens, rate, f"this case, {format_rate(rate)}", palette.text,
+        yshift=15 if rate > _even_at(winners, tokens) else -15,
+        xanchor="right" if labels.fraction(fig, "xaxis", tokens) > 0.6 else "left",
+    )  # fmt: skip
 
 
 def winner_map_alt(winners: WinnerMap) -> str:
     """The chosen point against the break-even rate at its length."""
-    even = labels.value_at(winners.tokens, winners.break_even_bytes_per_s, winners.chosen_tokens)
+    even = _even_at(winners, winners.chosen_tokens)
+    if not np.isfinite(even):
+        return f"At {labels.tokens(winners.chosen_tokens)} nothing has to be recomputed: no copy rate is faster."
     faster = "swap" if winners.chosen_bytes_per_s > even else "recompute"
     return (
         f"At {labels.tokens(winners.chosen_tokens)} recompute is faster below {format_rate(even)} of effective "
@@ -106,7 +118,7 @@ def winner_map_alt(winners: WinnerMap) -> str:
     )
 
 
-def winner_map_points(winners: WinnerMap) -> list[points.Row]:
+def winner_map_points(winners: WinnerMap) -> list[series.Row]:
     """A row a length: the effective copy rate of equal cost. Recompute over swap is a rate divided by it."""
     columns = {"tokens": winners.tokens, "break_even_bytes_per_s": winners.break_even_bytes_per_s}
-    return points.rows(columns, points.thin(winners.tokens, points.BAND_POINTS))
+    return series.rows(columns, series.thin(winners.tokens, series.BAND_POINTS))
