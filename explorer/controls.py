@@ -14,6 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explorer import prose
+from explorer.frame import PAGE
 from kvmodel import catalog
 from kvmodel.case import Case, CaseError, case_from, limits, options_of
 from kvmodel.comparison import Comparison, compare_case
@@ -28,7 +29,8 @@ DEFAULTS = {field: Case.model_fields[field].default for field in FIELDS}
 STEPS = {"tokens": 512, "decode_batch": 8, "max_num_batched_tokens": 512, "generated_tokens": 256}
 TP_OPTIONS = (1, 2, 4, 8, 16, 32, 64)
 COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
-KEPT, WRITTEN = "inputs_kept", "inputs_written"  # session state: what the widgets held, and what the URL was given
+# Session state: what the widgets held, on which page, and what the URL was given.
+KEPT, KEPT_ON, WRITTEN = "inputs_kept", "inputs_kept_on", "inputs_written"
 
 
 def comparison(answer: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
@@ -38,7 +40,7 @@ def comparison(answer: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
             st.warning(sentence)
     with controls:
         chosen = draw()
-    st.session_state[KEPT] = chosen
+    st.session_state[KEPT], st.session_state[KEPT_ON] = chosen, st.session_state[PAGE]
     write_url(chosen)
     with answer:
         try:
@@ -63,9 +65,9 @@ def restore(link: Mapping[str, str]) -> list[str]:
         for field in FIELDS:
             st.session_state[field] = taken.get(field, DEFAULTS[field])
         return sentences
-    kept = st.session_state.get(KEPT, DEFAULTS)
-    for field in FIELDS:  # a page change has emptied the widgets
-        if field not in st.session_state:
+    if st.session_state.get(KEPT_ON) != st.session_state[PAGE]:  # new widgets would begin at their least value
+        kept = st.session_state.get(KEPT, DEFAULTS)
+        for field in FIELDS:
             st.session_state[field] = kept[field]
     return []
 

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explorer import prose
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icon.svg"
+PAGE = "page"  # session state: the page that is shown
 PAGES = {
     "home": "app.py",
     "kv_size": "pages/1_kv_size.py",
@@ -28,6 +29,7 @@ def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
     st.set_page_config(
         page_title=f"{prose.label('nav', page)} · {prose.label('nav', 'product')}", page_icon=str(ICON), layout="wide"
     )
+    st.session_state[PAGE] = page
     warm_up()
     if not st.context.is_embedded:
         navigation()
@@ -43,9 +45,8 @@ def warm_up() -> None:
     Streamlit collects garbage after every rerun; with plotly and pandas loaded that takes longer than the page.
     """
     import pandas  # noqa: F401
-    import plotly.graph_objects  # noqa: F401
 
-    import kvmodel.charts  # noqa: F401
+    import kvmodel.charts.theme  # noqa: F401
 
     gc.collect()
     gc.freeze()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Numbers = float | NDArray[np.float64] | NDArray[np.int64]
+Numbers = float | NDArray[Any]

@@ -118,14 +118,18 @@ def most_tokens(inputs: Inputs) -> float:
 
 
 def survival(inputs: Inputs) -> float | None:
-    """Share still in the GPU's prefix cache at which recompute equals swap; None where recompute wins without any."""
+    """Share still in the GPU's prefix cache at which recompute equals swap.
+
+    None where recompute wins without any, and where it loses even with a single token left to compute.
+    """
 
     def difference_s(share: Numbers) -> Floats:
         return recompute_s(at(inputs, survival=share)) - swap_s(inputs)
 
-    if difference_s(0.0) <= 0 or difference_s(1.0) >= 0:
+    all_but_one = 1 - 1 / float(np.asarray(inputs.tokens))
+    if difference_s(0.0) <= 0 or difference_s(all_but_one) >= 0:
         return None
-    return bisect(difference_s, 0.0, 1.0)
+    return bisect(difference_s, 0.0, all_but_one)
 
 
 def preemptions(inputs: Inputs) -> int | None:

@@ -23,6 +23,8 @@ Objective = Literal["victim-delay", "gpu-time"]
 Rate = Literal["measured", "link"]
 
 BYTES_PER_VALUE = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp32": 4}
+CATALOG_FIELDS = {"model": "llama-3-8b", "gpu": "a100-sxm4-80gb", "link": "pcie4-x16"}
+LONGEST_ECHO = 40  # of a bad value that an error repeats
 Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
@@ -70,6 +72,13 @@ class Case(BaseModel):
             return "auto"
         return catalog.id_of(info.field_name, name)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_values(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("a truth value is neither a number nor a name")
+        return value
+
     @field_validator("objective", mode="before")
     @classmethod
     def _objective_as_words(cls, name: object) -> object:
@@ -103,19 +112,19 @@ def case_from(choices: Mapping[str, Any]) -> Case:
 def sentence(error: ValidationError, choices: Mapping[str, Any]) -> str:
     """The first thing wrong, as `field: value given; allowed: ...`."""
     first = error.errors()[0]
-    if not first["loc"]:
-        return str(first["ctx"]["error"]) if "ctx" in first else first["msg"]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, catalog.CatalogError) or (cause is not None and not first["loc"]):
+        return str(cause)
     field = str(first["loc"][0])
-    if first["type"] == "extra_forbidden":
-        return f"{field}: no such input; allowed: {', '.join(Case.model_fields)}"
-    if isinstance(first.get("ctx", {}).get("error"), catalog.CatalogError):
-        return str(first["ctx"]["error"])
-    given = str(choices.get(field))
-    return f"{field}: {given[:40]!r} given; allowed: {allowed(field)}"
+    if field not in Case.model_fields:
+        return f"{field[:LONGEST_ECHO]}: no such input; allowed: {', '.join(Case.model_fields)}"
+    return f"{field}: {str(choices.get(field))[:LONGEST_ECHO]!r} given; allowed: {allowed(field)}"
 
 
 def allowed(field: str) -> str:
-    """The values a field takes, in words: a range, or a list."""
+    """The values a field takes, in words: a range, a list, or ids of the catalog."""
+    if field in CATALOG_FIELDS:
+        return f"an id of the catalog, such as {CATALOG_FIELDS[field]}"
     options = options_of(field)
     if options:
         return ", ".join(options)

@@ -38,7 +38,7 @@ def cost_by_length(result: Comparison) -> CostCurves:
     inputs = result.inputs
     chosen = float(np.asarray(inputs.tokens))
     longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
-    tokens = np.unique(np.rint(np.geomspace(min(SHORTEST_TOKENS, chosen), longest, LENGTH_POINTS)))
+    tokens = _lengths(chosen, longest, LENGTH_POINTS)
     prices = recovery.price(at(inputs, tokens=tokens, preemptions=1))
     return _curves(tokens, prices, chosen, result.even.context_tokens)
 
@@ -57,7 +57,7 @@ def kv_by_length(result: Comparison, others: Iterable[str] = ()) -> KvCurves:
     """The chosen model's KV against length, and that of other models in the same KV dtype on one GPU each."""
     case = result.case
     chosen = catalog.model(case.model)
-    tokens = np.unique(np.rint(np.geomspace(SHORTEST_TOKENS, max(LONGEST_TOKENS, case.tokens), LENGTH_POINTS)))
+    tokens = _lengths(float(case.tokens), float(max(LONGEST_TOKENS, case.tokens)), LENGTH_POINTS)
     value_bytes = BYTES_PER_VALUE[case.kv_dtype]
     sizes = {chosen.label: kv_cache.kv_bytes(chosen.kv_layers, tokens, bytes_per_value=value_bytes, tp=case.tp)}
     for other in map(catalog.model, others):
@@ -107,7 +107,7 @@ def winner_map(result: Comparison) -> WinnerMap:
     inputs = result.inputs
     chosen = float(np.asarray(inputs.tokens))
     longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
-    tokens = np.unique(np.rint(np.geomspace(min(SHORTEST_TOKENS, chosen), longest, MAP_POINTS)))
+    tokens = _lengths(chosen, longest, MAP_POINTS)
     rates = np.geomspace(SLOWEST_COPY_BYTES_PER_S, FASTEST_COPY_BYTES_PER_S, MAP_POINTS)
     equal = break_even.copy_rate_of_equal_cost(at(inputs, tokens=tokens))
     return WinnerMap(
@@ -127,6 +127,11 @@ def cost_by_preemptions(result: Comparison) -> CostCurves:
     summed = {name: replace(price, victim_delay_s=np.cumsum(price.victim_delay_s)) for name, price in once.items()}
     summed["wait"] = recovery.wait(result.inputs)
     return _curves(number, summed, float(result.case.preemptions), result.even.preemptions)
+
+
+def _lengths(chosen: float, longest: float, points: int) -> Floats:
+    """Whole context lengths, evenly apart on a log axis, the chosen one among them."""
+    return np.union1d(np.rint(np.geomspace(min(SHORTEST_TOKENS, chosen), longest, points)), [chosen])
 
 
 def _curves(x: Floats, prices: dict[str, recovery.Price], chosen: float, crossing: float | None) -> CostCurves:

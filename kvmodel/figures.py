@@ -117,14 +117,10 @@ def kv_figures(result: Comparison) -> dict[str, str]:
         "kv_dtype": case.kv_dtype,
         "kv_total": format_bytes(whole),
         "kv_total_gb": format_gb(whole),
-        "kv_per_gpu": format_bytes(
-            float(kv_cache.kv_bytes(layers, case.tokens, bytes_per_value=value_bytes, tp=case.tp))
-        ),
+        "kv_per_gpu": format_bytes(per_gpu),
         "growth": f"{format_count(growth)} B ({format_bytes(growth)})",
         "fixed": format_bytes(float(kv_cache.fixed_bytes(layers, bytes_per_value=value_bytes))),
-        "hybrid_off": format_bytes(
-            float(kv_cache.kv_bytes_hybrid_off(layers, case.tokens, bytes_per_value=value_bytes))
-        ),
+        "hybrid_off": format_bytes(hybrid_off),
     }
 
 

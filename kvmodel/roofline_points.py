@@ -104,16 +104,16 @@ def step_curve(result: Comparison) -> StepCurve:
 
     def excess_s(tokens: Numbers) -> Floats:
         computing_s = step_time.compute_s(tokens, shape, gpu, tp=tp, sampled=0)
-        return computing_s - step_time.weight_read_s(tokens, shape, gpu, tp=tp)
+        return np.subtract(computing_s, step_time.weight_read_s(tokens, shape, gpu, tp=tp))
 
     turns = excess_s(STEP_TOKENS[0]) < 0 < excess_s(STEP_TOKENS[-1])
     chosen = float(min(result.case.tokens, result.case.max_num_batched_tokens))
     return StepCurve(
         tokens=STEP_TOKENS,
-        step_s=step_time.step_s(STEP_TOKENS, shape, gpu, tp=tp),
-        compute_s=step_time.compute_s(STEP_TOKENS, shape, gpu, tp=tp),
+        step_s=np.asarray(step_time.step_s(STEP_TOKENS, shape, gpu, tp=tp)),
+        compute_s=np.asarray(step_time.compute_s(STEP_TOKENS, shape, gpu, tp=tp)),
         weight_read_s=np.broadcast_to(step_time.weight_read_s(STEP_TOKENS, shape, gpu, tp=tp), STEP_TOKENS.shape),
-        floor_s=step_time.floor_s(STEP_TOKENS, 0, shape, gpu, tp=tp),
+        floor_s=np.asarray(step_time.floor_s(STEP_TOKENS, 0, shape, gpu, tp=tp)),
         knee_tokens=break_even.bisect(excess_s, STEP_TOKENS[0], STEP_TOKENS[-1]) if turns else None,
         chosen_tokens=chosen,
         chosen_s=float(step_time.step_s(chosen, shape, gpu, tp=tp)),

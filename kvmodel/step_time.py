@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvmodel.arrays import Floats, Numbers
+from kvmodel.arrays import Numbers
 
 ACTIVATION_BYTES = 2  # bf16 and fp16 activations
 
@@ -71,14 +71,14 @@ class GpuRates:
     all_reduce_bytes_per_s: Numbers
 
 
-def linear_flop(tokens: Numbers, shape: ModelShape, *, sampled: Numbers = 1) -> Floats:
+def linear_flop(tokens: Numbers, shape: ModelShape, *, sampled: Numbers = 1) -> Numbers:
     """FLOP of the matrix products of a step: layers for every token, the head once a sampled sequence."""
     active = shape.layer_parameters + shape.experts_per_token * shape.expert_parameters
     head = shape.vocab_size * shape.hidden_size
-    return np.asarray(tokens, float) * (2 * active) + np.asarray(sampled) * (2 * head)
+    return tokens * (2.0 * active) + sampled * (2.0 * head)
 
 
-def weight_bytes_read(tokens: Numbers, shape: ModelShape) -> Floats:
+def weight_bytes_read(tokens: Numbers, shape: ModelShape) -> Numbers:
     r"""Weight bytes that a step of `tokens` tokens reads, the head included.
 
     Experts are read once each if any token picks them: of E experts, k a token, T tokens reach
@@ -87,38 +87,38 @@ def weight_bytes_read(tokens: Numbers, shape: ModelShape) -> Floats:
     head = shape.vocab_size * shape.hidden_size
     dense_bytes = (shape.layer_parameters + head) * shape.weight_bytes_per_parameter
     if not shape.experts:
-        return np.asarray(dense_bytes, dtype=float)
-    distinct = shape.experts * (1 - (1 - shape.experts_per_token / shape.experts) ** np.asarray(tokens, float))
-    return np.asarray(dense_bytes + distinct * shape.expert_parameters * shape.expert_weight_bytes_per_parameter)
+        return dense_bytes
+    distinct = shape.experts * (1 - (1 - shape.experts_per_token / shape.experts) ** tokens)
+    return dense_bytes + distinct * (shape.expert_parameters * shape.expert_weight_bytes_per_parameter)
 
 
-def compute_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Floats:
+def compute_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Numbers:
     """Seconds of a step's matrix products if weights were there at once."""
     flop = linear_flop(tokens, shape, sampled=sampled)
-    return flop / (tp * np.asarray(gpu.gemm_efficiency) * gpu.peak_flop_per_s)
+    return flop / (tp * gpu.gemm_efficiency * gpu.peak_flop_per_s)
 
 
-def weight_read_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Floats:
+def weight_read_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Numbers:
     """Seconds in which a step's weights stream in."""
-    return weight_bytes_read(tokens, shape) / (tp * np.asarray(gpu.weight_read_efficiency) * gpu.hbm_bytes_per_s)
+    return weight_bytes_read(tokens, shape) / (tp * gpu.weight_read_efficiency * gpu.hbm_bytes_per_s)
 
 
-def linear_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Floats:
+def linear_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Numbers:
     """Seconds of a step's matrix products: smooth maximum of compute and weight read."""
     computing_s = compute_s(tokens, shape, gpu, tp=tp, sampled=sampled)
     reading_s = weight_read_s(tokens, shape, gpu, tp=tp)
     return np.sqrt(computing_s * computing_s + reading_s * reading_s)
 
 
-def attention_flop(new_tokens: Numbers, past_tokens: Numbers, shape: ModelShape) -> Floats:
+def attention_flop(new_tokens: Numbers, past_tokens: Numbers, shape: ModelShape) -> Numbers:
     r"""FLOP of causal attention for `new_tokens` after `past_tokens`.
 
     .. math:: 4 H D L \, (n \, p + n^2 / 2)
 
     A window bounds how far each token looks back, a chunk where it starts.
     """
-    new, past = np.asarray(new_tokens, float), np.asarray(past_tokens, float)
-    flop: Floats = np.zeros(())
+    new, past = new_tokens, past_tokens
+    flop: Numbers = 0.0
     for group in shape.attention:
         if np.isinf(group.bound_tokens):
             pairs = new * (past + new / 2)
@@ -128,7 +128,7 @@ def attention_flop(new_tokens: Numbers, past_tokens: Numbers, shape: ModelShape)
     return flop
 
 
-def _bounded_pairs(position: Floats, group: AttentionGroup) -> Floats:
+def _bounded_pairs(position: Numbers, group: AttentionGroup) -> Numbers:
     """Pairs of tokens that see each other among the first `position` tokens, in one bounded layer."""
     if group.chunked:
         whole = np.floor(position / group.bound_tokens)
@@ -140,54 +140,52 @@ def _bounded_pairs(position: Floats, group: AttentionGroup) -> Floats:
 
 def attention_s(
     new_tokens: Numbers, past_tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1
-) -> Floats:
+) -> Numbers:
     """Seconds of prefill attention."""
-    return attention_flop(new_tokens, past_tokens, shape) / (
-        tp * np.asarray(gpu.attention_efficiency) * gpu.peak_flop_per_s
-    )
+    return attention_flop(new_tokens, past_tokens, shape) / (tp * gpu.attention_efficiency * gpu.peak_flop_per_s)
 
 
-def activation_bytes_moved(tokens: Numbers, shape: ModelShape, *, tp: Numbers = 1) -> Floats:
+def activation_bytes_moved(tokens: Numbers, shape: ModelShape, *, tp: Numbers = 1) -> Numbers:
     """Bytes that activations move over one GPU's memory bus: `L T (4 d + 3 d_ff / tp)` values of 16 bits."""
-    values_per_token = shape.layers * (4 * shape.hidden_size + 3 * shape.intermediate_size / np.asarray(tp))
-    return np.asarray(tokens, float) * (values_per_token * ACTIVATION_BYTES)
+    values_per_token = shape.layers * (4 * shape.hidden_size + 3 * shape.intermediate_size / tp)
+    return tokens * (values_per_token * ACTIVATION_BYTES)
 
 
-def traffic_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Floats:
+def traffic_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Numbers:
     """Seconds in which activations cross the memory bus."""
-    rate = np.asarray(gpu.activation_hbm_efficiency) * gpu.hbm_bytes_per_s
+    rate = gpu.activation_hbm_efficiency * gpu.hbm_bytes_per_s
     return np.asarray(activation_bytes_moved(tokens, shape, tp=tp) / rate)
 
 
-def all_reduce_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Floats:
+def all_reduce_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Numbers:
     """Seconds of the two ring all-reduces a layer; nothing on one GPU."""
-    share = (np.asarray(tp, float) - 1) / tp
-    if not np.any(share):
-        return np.zeros(())
-    ring_s = 2 * share * np.asarray(tokens, float) * shape.hidden_size * ACTIVATION_BYTES / gpu.all_reduce_bytes_per_s
+    if np.ndim(tp) == 0 and tp == 1:
+        return 0.0
+    share = (tp - 1) / tp
+    ring_s = 2 * share * tokens * shape.hidden_size * ACTIVATION_BYTES / gpu.all_reduce_bytes_per_s
     return np.where(share > 0, 2 * shape.layers * (gpu.all_reduce_start_s + ring_s), 0.0)
 
 
-def kv_read_s(kv_bytes_per_gpu: Numbers, gpu: GpuRates, *, beside_chunk: bool) -> Floats:
+def kv_read_s(kv_bytes_per_gpu: Numbers, gpu: GpuRates, *, beside_chunk: bool) -> Numbers:
     """Seconds in which decoding sequences read their KV: slower on some GPUs while a chunk shares the step."""
     efficiency = gpu.kv_read_efficiency_beside_chunk if beside_chunk else gpu.kv_read_efficiency
     return np.asarray(kv_bytes_per_gpu / (np.asarray(efficiency) * gpu.hbm_bytes_per_s))
 
 
-def step_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Floats:
+def step_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Numbers:
     """Seconds of a step of `tokens` new tokens before attention and KV reads; nothing for no tokens."""
     seconds = (
         linear_s(tokens, shape, gpu, tp=tp, sampled=sampled)
         + traffic_s(tokens, shape, gpu, tp=tp)
         + all_reduce_s(tokens, shape, gpu, tp=tp)
-        + shape.layers * np.asarray(gpu.launch_s_per_layer)
+        + shape.layers * gpu.launch_s_per_layer
     )
-    return np.where(np.asarray(tokens) > 0, seconds, 0.0)
+    return seconds * np.greater(tokens, 0)
 
 
 def decode_s(
     sequences: Numbers, kv_bytes_per_gpu: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1
-) -> Floats:
+) -> Numbers:
     """Seconds of a step that decodes one token for each of `sequences`; `kv_bytes_per_gpu` are all of theirs."""
     return step_s(sequences, shape, gpu, tp=tp, sampled=sequences) + kv_read_s(
         kv_bytes_per_gpu, gpu, beside_chunk=False
@@ -203,7 +201,7 @@ def prefill_s(
     tp: Numbers = 1,
     chunk_tokens: Numbers,
     sequences: Numbers = 1,
-) -> Floats:
+) -> Numbers:
     """Seconds of kernels to prefill, alone on the GPU, in chunks.
 
     Parameters
@@ -213,7 +211,7 @@ def prefill_s(
     sequences : equal sequences prefilled together.
         All broadcast; the result has their shape. [s]
     """
-    total = np.asarray(new_tokens, float) * sequences
+    total = new_tokens * sequences
     full_chunks = np.floor(total / chunk_tokens)
     full_s = full_chunks * step_s(chunk_tokens, shape, gpu, tp=tp, sampled=sequences)
     rest_s = step_s(total - full_chunks * chunk_tokens, shape, gpu, tp=tp, sampled=sequences)
@@ -230,15 +228,15 @@ def marginal_prefill_s(
     decode_kv_bytes_per_gpu: Numbers,
     max_num_batched_tokens: Numbers,
     tp: Numbers = 1,
-) -> Floats:
+) -> Numbers:
     """Seconds that a prefill adds to the steps of a running batch: with its chunks less without them.
 
     Chunks are what the token budget leaves beside the decodes, never one big chunk; with no
     decodes this is the prefill alone.
     """
-    new = np.asarray(new_tokens, float)
-    decodes = np.asarray(decode_sequences, float)
-    room = np.maximum(np.asarray(max_num_batched_tokens, float) - decodes, 1.0)
+    new = new_tokens
+    decodes = decode_sequences
+    room = np.maximum(max_num_batched_tokens - decodes, 1.0)
     full_chunks = np.floor(new / room)
     rest = new - full_chunks * room
     decoding_s = step_s(decodes, shape, gpu, tp=tp, sampled=decodes)
@@ -246,11 +244,11 @@ def marginal_prefill_s(
         decode_kv_bytes_per_gpu, gpu, beside_chunk=False
     )
 
-    def added_s(chunk: Floats) -> Floats:
+    def added_s(chunk: Numbers) -> Numbers:
         mixed_s = step_s(decodes + chunk, shape, gpu, tp=tp, sampled=decodes + 1)
-        return np.where(chunk > 0, mixed_s - decoding_s + slower_read_s, 0.0)
+        return (mixed_s - decoding_s + slower_read_s) * np.greater(chunk, 0)
 
-    chunks_s: Floats = full_chunks * added_s(room) + added_s(rest)
+    chunks_s: Numbers = full_chunks * added_s(room) + added_s(rest)
     return chunks_s + attention_s(new, past_tokens, shape, gpu, tp=tp)
 
 
@@ -262,12 +260,12 @@ def floor_s(
     *,
     tp: Numbers = 1,
     sequences: Numbers = 1,
-) -> Floats:
+) -> Numbers:
     """Seconds below which no prefill can be: datasheet peak and memory rate, perfectly overlapped."""
-    tokens = np.asarray(new_tokens, float) * sequences
+    tokens = new_tokens * sequences
     flop = linear_flop(tokens, shape, sampled=sequences) + sequences * attention_flop(new_tokens, past_tokens, shape)
-    compute_s = flop / (tp * np.asarray(gpu.peak_flop_per_s))
-    read_s = weight_bytes_read(tokens, shape) / (tp * np.asarray(gpu.hbm_bytes_per_s))
+    compute_s = flop / (tp * gpu.peak_flop_per_s)
+    read_s = weight_bytes_read(tokens, shape) / (tp * gpu.hbm_bytes_per_s)
     return np.where(tokens > 0, np.maximum(compute_s, read_s), 0.0)
 
 
@@ -279,14 +277,14 @@ def prefill_parts_s(
     *,
     tp: Numbers = 1,
     chunk_tokens: Numbers,
-) -> dict[str, Floats]:
+) -> dict[str, Numbers]:
     """What :func:`prefill_s` is made of, for one sequence; the parts add up to it."""
-    new = np.asarray(new_tokens, float)
+    new = new_tokens
     full_chunks = np.floor(new / chunk_tokens)
     rest = new - full_chunks * chunk_tokens
     has_rest = np.asarray(rest > 0, dtype=float)
 
-    def chunked(part_s: Callable[[Numbers], Floats]) -> Floats:
+    def chunked(part_s: Callable[[Numbers], Numbers]) -> Numbers:
         return full_chunks * part_s(chunk_tokens) + has_rest * part_s(rest)
 
     return {
@@ -294,5 +292,5 @@ def prefill_parts_s(
         "attention": attention_s(new, past_tokens, shape, gpu, tp=tp),
         "activations": chunked(lambda tokens: traffic_s(tokens, shape, gpu, tp=tp)),
         "all-reduce": chunked(lambda tokens: all_reduce_s(tokens, shape, gpu, tp=tp)),
-        "launch": (full_chunks + has_rest) * shape.layers * np.asarray(gpu.launch_s_per_layer),
+        "launch": (full_chunks + has_rest) * shape.layers * gpu.launch_s_per_layer,
     }

@@ -30,9 +30,9 @@ def copy_s(copies: Numbers, size_bytes: Numbers, *, per_copy_s: Numbers, link_by
     0.04
     """
     for name, value in (("copies", copies), ("size_bytes", size_bytes), ("per_copy_s", per_copy_s)):
-        if np.any(np.less(value, 0)):
+        if np.size(value) and np.min(value) < 0:
             raise ValueError(f"{name}: {value} is negative; allowed: 0 or more")
-    if np.any(np.less_equal(link_bytes_per_s, 0)):
+    if np.size(link_bytes_per_s) and np.min(link_bytes_per_s) <= 0:
         raise ValueError(f"link_bytes_per_s: {link_bytes_per_s} given; allowed: above 0")
     return np.asarray(np.multiply(copies, per_copy_s) + np.divide(size_bytes, link_bytes_per_s))
 
@@ -43,5 +43,9 @@ def effective_bytes_per_s(size_bytes: Numbers, seconds: Numbers) -> Floats:
 
 
 def shared_rate_bytes_per_s(link_bytes_per_s: Numbers, tp: Numbers, host_memory_bytes_per_s: Numbers) -> Floats:
-    """Rate that each of `tp` GPUs gets when all copy at once: its own link, or its part of the host's memory."""
-    return np.minimum(link_bytes_per_s, np.divide(host_memory_bytes_per_s, tp))
+    """Rate that each of `tp` GPUs gets when all copy at once: its own link, or its part of the host's memory.
+
+    A link that one GPU was measured on is not slowed by a host figure below it.
+    """
+    together = np.maximum(host_memory_bytes_per_s, link_bytes_per_s)
+    return np.minimum(link_bytes_per_s, np.divide(together, tp))

@@ -80,10 +80,13 @@ def contest(inputs: Inputs, prices: Mapping[str, Price], names: list[str]) -> Co
 
 
 def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple[Flip, ...]:
-    """What would turn swap against recompute under the objective, nearest first."""
+    """What would turn swap against recompute under the objective, nearest first.
+
+    By the victim's delay the break-evens are those of the first preemption; later ones have longer contexts.
+    """
     if inputs.objective == "gpu-time":
         return _flips_by_gpu_time(inputs, prices)
-    swap_wins = float(prices["swap"].victim_delay_s) < float(prices["recompute"].victim_delay_s)
+    swap_wins = bool(break_even.swap_s(inputs) < break_even.recompute_s(inputs))
     then = "recompute" if swap_wins else "swap"
     size = float(recovery.moved_bytes(inputs, inputs.tokens))
     copies = float(recovery.copy_count(inputs, inputs.tokens))

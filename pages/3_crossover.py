@@ -29,7 +29,7 @@ with rest:
     with_blocks = st.toggle(prose.label("crossover", "parts_blocks"), key="parts_blocks", bind="query-params")
     show.chart(
         charts.stacked_parts(pieces, with_wait=with_blocks, palette=theme.STREAMLIT),
-        alt=charts.stacked_parts_alt(pieces),
+        alt=charts.stacked_parts_alt(pieces, with_wait=with_blocks),
         key="parts",
     )
     st.caption(prose.text("crossover", "parts_note", numbers))

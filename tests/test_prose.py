@@ -41,10 +41,9 @@ def test_a_missing_number_raises_instead_of_showing_a_placeholder() -> None:
 
 def test_every_section_is_used() -> None:
     """A section nobody shows is prose that nobody checks."""
-    source = "\n".join(
-        path.read_text(encoding="utf-8") for folder in (".", "pages", "explorer") for path in (ROOT / folder).glob("*.py")
-    )
-    literals = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    files = [path for folder in (".", "pages", "explorer") for path in (ROOT / folder).glob("*.py")]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    literals = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     starts = tuple(literal for literal in literals if literal.endswith((".", "_")) and len(literal) > 3)
     names = literals | set(Case.model_fields) | set(PAGES)
     unused = [
@@ -57,7 +56,7 @@ def test_every_section_is_used() -> None:
 
 
 def test_no_sentence_stands_in_python() -> None:
-    """Texts a reader sees belong into assets/prose: no string of six words or more in pages or explorer but docstrings."""
+    """No string of six words or more in pages or explorer but docstrings: texts belong into assets/prose."""
     found = []
     for path in [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "explorer").glob("*.py")]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -69,7 +68,9 @@ def test_no_sentence_stands_in_python() -> None:
         found += [
             f"{path.name}:{node.lineno}"
             for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
             and len(node.value.split()) >= 6
         ]
     assert found == []

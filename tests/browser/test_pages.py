@@ -1,4 +1,4 @@
-"""What only a browser shows: cold deep links, inputs kept from page to page, links between pages, no foreign request."""
+"""What only a browser shows: cold links, inputs kept from page to page, links between pages, no outside request."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -6,7 +6,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-PATHS = {"home": "/", "kv_size": "/kv_size", "roofline": "/roofline", "crossover": "/crossover", "scenarios": "/scenarios"}
+PATHS = {
+    "home": "/",
+    "kv_size": "/kv_size",
+    "roofline": "/roofline",
+    "crossover": "/crossover",
+    "scenarios": "/scenarios",
+}
 CHART = ".js-plotly-plot .main-svg"
 expect.set_options(timeout=30_000)  # the machine may be busy
 

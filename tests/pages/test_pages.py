@@ -132,7 +132,11 @@ def test_every_view_of_crossover_opens_from_its_link(view: str) -> None:
 @pytest.mark.parametrize("name", ["figure19", "article", "today"])
 def test_a_preset_puts_its_case_into_the_controls(name: str) -> None:
     at = opened("crossover")
-    labels = {"figure19": "Figure 19 of the vLLM paper", "article": "The article's assumptions", "today": "Today's engine"}
+    labels = {
+        "figure19": "Figure 19 of the vLLM paper",
+        "article": "The article's assumptions",
+        "today": "Today's engine",
+    }
     next(button for button in at.button if button.label == labels[name]).click().run()
     assert not at.exception
     wanted = preset_case(name).model_dump()
