@@ -8,6 +8,7 @@ URL is read when it brings something this session did not write itself: a link, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import streamlit as st
@@ -16,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explorer import prose
 from explorer.frame import PAGE
 from kvmodel import catalog
-from kvmodel.case import Case, CaseError, case_from, limits, options_of
+from kvmodel.case import DEFAULTS, Case, CaseError, case_from, limits, options_of
 from kvmodel.comparison import Comparison, compare_case
 
 MAIN = ("model", "gpu", "tokens", "preemptions", "link", "kv_dtype", "block_tokens", "tp", "decode_batch")
@@ -25,7 +26,6 @@ MORE = (
     "decode_context", "remaining_output", "max_num_batched_tokens", "runs_per_block", "copy_gb_per_s", "per_copy_us",
 )  # fmt: skip
 FIELDS = (*MAIN, *MORE)
-DEFAULTS = {field: Case.model_fields[field].default for field in FIELDS}
 STEPS = {"tokens": 512, "decode_batch": 8, "max_num_batched_tokens": 512, "generated_tokens": 256}
 TP_OPTIONS = (1, 2, 4, 8, 16, 32, 64)
 COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
@@ -142,7 +142,7 @@ def preset(label: str, case: Case) -> None:
 
 def query_of(case: Case) -> dict[str, str]:
     """Every input of a Case for a link, defaults too."""
-    return {field: str(value) for field, value in case.model_dump().items() if value is not None}
+    return {field: str(value) for field, value in asdict(case).items() if value is not None}
 
 
 def compared_models() -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def fields_used(case: Case) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names} | {
         "kv_dtype": case.kv_dtype,
         "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
-        "kv_layers": [group.model_dump() for group in model.kv_layers],
+        "kv_layers": [asdict(group) for group in model.kv_layers],
     }
 
 

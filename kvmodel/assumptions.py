@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from kvmodel import catalog
-from kvmodel.catalog import Basis, CatalogError, Row
+from kvmodel.catalog import Basis, CatalogError
 
 
-class Assumption(Row):
+@dataclass(frozen=True, kw_only=True)
+class Assumption:
     """One figure with its unit (of the row or of its table), basis and source."""
 
     value: float
@@ -20,7 +22,7 @@ class Assumption(Row):
 
 def assumption(section: str, key: str) -> Assumption:
     """One row with all it says of itself. Raises CatalogError naming section and key."""
-    return Assumption.model_validate(_row(section, key))
+    return Assumption(**_row(section, key))
 
 
 def value(section: str, key: str) -> float:

@@ -5,27 +5,44 @@ A field's name is also its name in the URL and, with dashes, on the command line
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import SchemaValidator, ValidationError
 
 from kvmodel import catalog
 
-Layout = Literal["per-layer-kv", "per-layer", "contiguous"]
-KvDtype = Literal["bf16", "fp16", "fp8", "int8", "fp32"]
-TimingName = Literal["kernels", "today", "2023"]
-Policy = Literal[
-    "vllm-v0", "vllm-v1", "vllm-v1-offload", "lmcache", "sglang", "sglang-hicache",
-    "trtllm-no-evict", "trtllm-suspend", "ideal",
-]  # fmt: skip
-Objective = Literal["victim-delay", "gpu-time"]
-Rate = Literal["measured", "link"]
-
 BYTES_PER_VALUE = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp32": 4}
 CATALOG_FIELDS = {"model": "llama-3-8b", "gpu": "a100-sxm4-80gb", "link": "pcie4-x16"}
+OPTIONS = {
+    "rate": ("measured", "link"),
+    "kv_dtype": tuple(BYTES_PER_VALUE),
+    "layout": ("per-layer-kv", "per-layer", "contiguous"),
+    "timing": ("kernels", "today", "2023"),
+    "policy": (
+        "vllm-v0", "vllm-v1", "vllm-v1-offload", "lmcache", "sglang", "sglang-hicache",
+        "trtllm-no-evict", "trtllm-suspend", "ideal",
+    ),
+    "objective": ("victim-delay", "gpu-time"),
+}  # fmt: skip
+WHOLE_NUMBERS = {  # least and greatest
+    "tp": (1, 64),
+    "tokens": (1, 10_000_000),
+    "block_tokens": (1, 8192),
+    "runs_per_block": (1, 10_000),
+    "preemptions": (1, 1000),
+    "tokens_between": (0, 1_000_000),
+    "generated_tokens": (0, 10_000_000),
+    "decode_batch": (0, 10_000),
+    "decode_context": (1, 10_000_000),
+    "remaining_output": (1, 1_000_000),
+    "max_num_batched_tokens": (16, 1_000_000),
+}
+NUMBERS = {"survival": (0.0, 1.0), "copy_gb_per_s": (0.001, 10_000.0), "per_copy_us": (0.0, 100_000.0)}
+OPTIONAL = ("copy_gb_per_s", "per_copy_us")  # None: the catalog's figure
 LONGEST_ECHO = 40  # of a bad value that an error repeats
-Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 class CaseError(ValueError):
@@ -36,123 +53,134 @@ class DoesNotFit(CaseError):
     """The model, or this request, needs more memory than the GPU has."""
 
 
-class Case(BaseModel):
-    """One preempted request and what surrounds it. `link` "auto" is the GPU's own."""
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One preempted request and what surrounds it. `link` "auto" is the GPU's own.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    Raises CaseError where a field is out of its limits; ids may be given as any alias, numbers as text.
+    """
 
     model: str = "llama-3-8b"
     gpu: str = "a100-sxm4-80gb"
     link: str = "auto"
-    rate: Rate = "measured"
-    tp: Annotated[int, Field(ge=1, le=64)] = 1
-    kv_dtype: KvDtype = "bf16"
-    tokens: Tokens = 4096
-    block_tokens: Annotated[int, Field(ge=1, le=8192)] = 16
-    layout: Layout = "contiguous"
-    runs_per_block: Annotated[int, Field(ge=1, le=10_000)] = 1
-    copy_gb_per_s: Annotated[float, Field(ge=0.001, le=10_000)] | None = None
-    per_copy_us: Annotated[float, Field(ge=0, le=100_000)] | None = None
-    preemptions: Annotated[int, Field(ge=1, le=1000)] = 1
-    tokens_between: Annotated[int, Field(ge=0, le=1_000_000)] = 256
-    generated_tokens: Annotated[int, Field(ge=0, le=10_000_000)] = 1024
-    decode_batch: Annotated[int, Field(ge=0, le=10_000)] = 32
-    decode_context: Annotated[int, Field(ge=1, le=10_000_000)] = 2048
-    remaining_output: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    max_num_batched_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
-    survival: Annotated[float, Field(ge=0, le=1)] = 0.0
-    timing: TimingName = "today"
-    policy: Policy = "ideal"
-    objective: Objective = "victim-delay"
+    rate: str = "measured"
+    tp: int = 1
+    kv_dtype: str = "bf16"
+    tokens: int = 4096
+    block_tokens: int = 16
+    layout: str = "contiguous"
+    runs_per_block: int = 1
+    copy_gb_per_s: float | None = None
+    per_copy_us: float | None = None
+    preemptions: int = 1
+    tokens_between: int = 256
+    generated_tokens: int = 1024
+    decode_batch: int = 32
+    decode_context: int = 2048
+    remaining_output: int = 256
+    max_num_batched_tokens: int = 2048
+    survival: float = 0.0
+    timing: str = "today"
+    policy: str = "ideal"
+    objective: str = "victim-delay"
 
-    @field_validator("model", "gpu", "link")
-    @classmethod
-    def _known(cls, name: str, info: Any) -> str:
-        if info.field_name == "link" and name.strip().lower() == "auto":
-            return "auto"
-        return catalog.id_of(info.field_name, name)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_truth_values(cls, value: object) -> object:
-        if isinstance(value, bool):
-            raise ValueError("a truth value is neither a number nor a name")
-        return value
-
-    @field_validator("objective", mode="before")
-    @classmethod
-    def _objective_as_words(cls, name: object) -> object:
-        return name.replace("_", "-") if isinstance(name, str) else name
-
-    @model_validator(mode="after")
-    def _tp_divides_heads(self) -> Case:
-        model = catalog.model(self.model)
-        heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
-        if heads % self.tp or (kv_heads % self.tp and self.tp % kv_heads):
-            allowed = [n for n in range(1, 65) if heads % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)]
-            raise ValueError(
-                f"tp: {self.tp} given for {heads} query and {kv_heads} KV heads of {model.id}; "
-                f"allowed: {', '.join(map(str, allowed))}"
-            )
-        return self
+    def __post_init__(self) -> None:
+        for field, value in checked(vars(self)).items():
+            object.__setattr__(self, field, value)
 
     @property
     def link_id(self) -> str:
         return catalog.gpu(self.gpu).link if self.link == "auto" else self.link
 
 
+DEFAULTS: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(Case)}
+
+
 def case_from(choices: Mapping[str, Any]) -> Case:
     """A Case from what a URL, a form or a command line gave. Raises CaseError with one sentence."""
+    for field in choices:
+        if field not in DEFAULTS:
+            raise CaseError(f"{str(field)[:LONGEST_ECHO]}: no such input; allowed: {', '.join(DEFAULTS)}")
+    return Case(**choices)
+
+
+def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a Case in their types, ids as the catalog writes them. Raises CaseError."""
+    objective = choices["objective"]
+    spelled = {"objective": objective.replace("_", "-")} if isinstance(objective, str) else {}
     try:
-        return Case.model_validate(dict(choices))
+        values: dict[str, Any] = VALIDATOR.validate_python({**choices, **spelled})
     except ValidationError as error:
-        raise CaseError(sentence(error, choices)) from None
+        field = str(error.errors()[0]["loc"][0])
+        given = str(choices[field])[:LONGEST_ECHO]
+        raise CaseError(f"{field}: {given!r} given; allowed: {allowed(field)}") from None
+    try:
+        ids = {field: catalog.id_of(field, values[field]) for field in ("model", "gpu")}
+        own_link = values["link"].strip().lower() == "auto"
+        ids["link"] = "auto" if own_link else catalog.id_of("link", values["link"])
+    except catalog.CatalogError as error:
+        raise CaseError(str(error)) from None
+    require_tp_divides_heads(ids["model"], values["tp"])
+    return values | ids
 
 
-def sentence(error: ValidationError, choices: Mapping[str, Any]) -> str:
-    """The first thing wrong, as `field: value given; allowed: ...`."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, catalog.CatalogError) or (cause is not None and not first["loc"]):
-        return str(cause)
-    field = str(first["loc"][0])
-    if field not in Case.model_fields:
-        return f"{field[:LONGEST_ECHO]}: no such input; allowed: {', '.join(Case.model_fields)}"
-    return f"{field}: {str(choices.get(field))[:LONGEST_ECHO]!r} given; allowed: {allowed(field)}"
+def require_tp_divides_heads(model_id: str, tp: int) -> None:
+    """Raises CaseError where the heads of a model cannot be split over `tp` GPUs."""
+    model = catalog.model(model_id)
+    heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
+
+    def splits(gpus: int) -> bool:
+        return heads % gpus == 0 and (kv_heads % gpus == 0 or gpus % kv_heads == 0)
+
+    if not splits(tp):
+        possible = ", ".join(str(gpus) for gpus in range(1, WHOLE_NUMBERS["tp"][1] + 1) if splits(gpus))
+        given = f"{tp} given for {heads} query and {kv_heads} KV heads of {model.id}"
+        raise CaseError(f"tp: {given}; allowed: {possible}")
 
 
 def allowed(field: str) -> str:
     """The values a field takes, in words: a range, a list, or ids of the catalog."""
     if field in CATALOG_FIELDS:
         return f"an id of the catalog, such as {CATALOG_FIELDS[field]}"
-    options = options_of(field)
-    if options:
-        return ", ".join(options)
+    if field in OPTIONS:
+        return ", ".join(OPTIONS[field])
     low, high = limits(field)
-    kind = "a whole number" if _is_whole(field) else "a number"
-    return f"{kind} from {low:,} to {high:,}"
+    kind = "a whole number" if field in WHOLE_NUMBERS else "a number"
+    least, greatest = (f"{limit:,}".removesuffix(".0") for limit in (low, high))
+    return f"{kind} from {least} to {greatest}"
 
 
 def limits(field: str) -> tuple[float, float]:
     """Least and greatest value of a numeric field."""
-    bounds = {type(part).__name__: part for part in _metadata(field)}
-    return bounds["Ge"].ge, bounds["Le"].le
+    return WHOLE_NUMBERS[field] if field in WHOLE_NUMBERS else NUMBERS[field]
 
 
 def options_of(field: str) -> tuple[str, ...]:
     """The choices of a field that takes one of a few words; empty for numbers and catalog ids."""
-    return tuple(str(option) for option in get_args(Case.model_fields[field].annotation) if isinstance(option, str))
+    return OPTIONS.get(field, ())
 
 
-def _is_whole(field: str) -> bool:
-    return isinstance(Case.model_fields[field].default, int)
+def _schema(field: str) -> dict[str, Any]:
+    """What pydantic's core checks of one field; a truth value is no number."""
+    if field in CATALOG_FIELDS:
+        return {"type": "str"}
+    if field in OPTIONS:
+        return {"type": "literal", "expected": list(OPTIONS[field])}
+    low, high = limits(field)
+    number = {"type": "int" if field in WHOLE_NUMBERS else "float", "ge": low, "le": high}
+    if field in NUMBERS:
+        number["allow_inf_nan"] = False
+    no_truth_value = {"type": "no-info", "function": _refuse_truth_values}
+    schema = {"type": "function-before", "function": no_truth_value, "schema": number}
+    return {"type": "nullable", "schema": schema} if field in OPTIONAL else schema
 
 
-def _metadata(field: str) -> list[Any]:
-    info = Case.model_fields[field]
-    if info.metadata:
-        return info.metadata
-    for option in get_args(info.annotation):  # Annotated[...] | None
-        for part in getattr(option, "__metadata__", ()):
-            return list(part.metadata)
-    raise KeyError(field)
+def _refuse_truth_values(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a truth value is not a number")
+    return value
+
+
+VALIDATOR = SchemaValidator(
+    {"type": "typed-dict", "fields": {f: {"type": "typed-dict-field", "schema": _schema(f)} for f in DEFAULTS}}
+)

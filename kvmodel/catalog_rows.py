@@ -1,12 +1,14 @@
 """The shapes of catalog rows: a model, a GPU, a link, and one printed figure with its source.
 
 Keys are in the unit the source prints (`hbm_gb_per_s`); properties give base units (`hbm_bytes_per_s`).
+Rows are plain dataclasses: pydantic checks the types of what comes from outside (:func:`kvmodel.catalog.validated`)
+and of the whole catalog in the tests, so that a single answer does not wait for pydantic to build its classes.
 """
 
 import math
-from typing import Any, Literal, Self
-
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from kvmodel.units import GB, GIB, TFLOP, US
 
@@ -17,22 +19,33 @@ class CatalogError(ValueError):
     """An unknown id, or a row that lacks a figure; the message is one sentence."""
 
 
-class Row(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+STRICT = {"extra": "forbid"}  # pydantic's configuration of a row: an unknown key is refused
 
 
-class Figure(Row):
+def require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
     """One printed number, with where it comes from. `source` is an id in sources.toml."""
 
-    value: float = Field(gt=0, allow_inf_nan=False)
+    __pydantic_config__ = STRICT
+
+    value: float
     basis: Basis
     source: str
     note: str | None = None
     low: float | None = None
     high: float | None = None
 
+    def __post_init__(self) -> None:
+        require(0 < self.value < math.inf, f"value must be above 0 and finite, not {self.value}")
 
-class KvLayers(Row):
+
+@dataclass(frozen=True, kw_only=True)
+class KvLayers:
     """Layers that keep KV in the same way.
 
     Per layer and token: `kv_heads * (key_dim + value_dim)` values, up to `bound_tokens`; `fixed_bytes` is a constant
@@ -40,23 +53,30 @@ class KvLayers(Row):
     another layer and keep none; `cross` layers keep some per image or encoder input, none per text token.
     """
 
+    __pydantic_config__ = STRICT
+
     kind: Literal["full", "sliding", "chunked", "mla", "state", "shared", "cross"]
-    layers: PositiveInt
-    kv_heads: NonNegativeInt
-    key_dim: NonNegativeInt
-    value_dim: NonNegativeInt
-    bound_tokens: float = Field(default=math.inf, gt=0)
-    fixed_bytes: float = Field(default=0.0, ge=0)
+    layers: int
+    kv_heads: int
+    key_dim: int
+    value_dim: int
+    bound_tokens: float = math.inf
+    fixed_bytes: float = 0.0
 
-    @model_validator(mode="after")
-    def _bounded_where_the_kind_says_so(self) -> Self:
-        if (self.kind in ("sliding", "chunked")) == math.isinf(self.bound_tokens):
-            raise ValueError(f"bound_tokens belongs to sliding and chunked layers, and only to them: {self.kind}")
-        return self
+    def __post_init__(self) -> None:
+        require(self.layers > 0 and self.bound_tokens > 0, "layers and bound_tokens must be above 0")
+        require(min(self.kv_heads, self.key_dim, self.value_dim, self.fixed_bytes) >= 0, "no width may be negative")
+        require(
+            (self.kind in ("sliding", "chunked")) == math.isfinite(self.bound_tokens),
+            f"bound_tokens belongs to sliding and chunked layers, and only to them: {self.kind}",
+        )
 
 
-class Model(Row):
+@dataclass(frozen=True, kw_only=True)
+class Model:
     """Shapes of one model under their Hugging Face config.json names, and what its parameters add up from."""
+
+    __pydantic_config__ = STRICT
 
     id: str
     label: str
@@ -65,84 +85,53 @@ class Model(Row):
     aliases: tuple[str, ...] = ()
     source: str
     basis: Basis
-    figure_sources: dict[str, str] = {}
+    figure_sources: dict[str, str] = field(default_factory=dict)
 
-    num_hidden_layers: PositiveInt
-    hidden_size: PositiveInt
-    intermediate_size: PositiveInt | None = None
-    num_attention_heads: NonNegativeInt
-    num_key_value_heads: NonNegativeInt
-    head_dim: NonNegativeInt
-    vocab_size: PositiveInt | None = None
-    max_position_embeddings: PositiveInt | None = None
+    num_hidden_layers: int
+    hidden_size: int
+    intermediate_size: int | None = None
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    vocab_size: int | None = None
+    max_position_embeddings: int | None = None
     tie_word_embeddings: bool = False
     gated_mlp: bool = True
     # mixture of experts; the shared width is that of all shared experts together
-    num_experts: NonNegativeInt = 0
-    num_experts_per_tok: NonNegativeInt = 0
-    moe_intermediate_size: PositiveInt | None = None
-    shared_expert_intermediate_size: NonNegativeInt = 0
-    num_dense_layers: NonNegativeInt = 0
+    num_experts: int = 0
+    num_experts_per_tok: int = 0
+    moe_intermediate_size: int | None = None
+    shared_expert_intermediate_size: int = 0
+    num_dense_layers: int = 0
     # multi-head latent attention
-    kv_lora_rank: PositiveInt | None = None
-    qk_rope_head_dim: NonNegativeInt = 0
-    qk_nope_head_dim: NonNegativeInt = 0
-    v_head_dim: PositiveInt | None = None
-    q_lora_rank: PositiveInt | None = None
+    kv_lora_rank: int | None = None
+    qk_rope_head_dim: int = 0
+    qk_nope_head_dim: int = 0
+    v_head_dim: int | None = None
+    q_lora_rank: int | None = None
     # small parameters; norms_per_layer are of hidden_size, qk_norm is a pair of head_dim
     qkv_bias: bool = False
     attention_out_bias: bool = False
     mlp_bias: bool = False
-    norms_per_layer: NonNegativeInt = 2
+    norms_per_layer: int = 2
     norm_bias: bool = False
     qk_norm: bool = False
-    learned_positions: NonNegativeInt = 0
-    extra_parameters_per_layer: NonNegativeInt = 0
-    extra_parameters: NonNegativeInt = 0
+    learned_positions: int = 0
+    extra_parameters_per_layer: int = 0
+    extra_parameters: int = 0
 
-    published_parameters: PositiveInt | None = None
+    published_parameters: int | None = None
     published_parameters_rounded_b: float | None = None
-    weight_bytes_per_parameter: float = Field(default=2.0, gt=0)
+    weight_bytes_per_parameter: float = 2.0
     expert_weight_bytes_per_parameter: float | None = None
     kv_layers: tuple[KvLayers, ...]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _fill(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """head_dim, KV heads and the groups of layers follow from the rest where a row does not give them."""
-        row = dict(fields)
-        heads, width = row.get("num_attention_heads"), row.get("hidden_size")
-        if heads is None or width is None or row.get("num_hidden_layers") is None:
-            return row  # pydantic names the missing key
-        if row.get("num_key_value_heads") is None:
-            row["num_key_value_heads"] = heads
-        latent = row.get("kv_lora_rank")
-        if row.get("head_dim") is None:
-            if latent:
-                row["head_dim"] = row.get("qk_nope_head_dim", 0) + row.get("qk_rope_head_dim", 0)
-            elif heads and width % heads:
-                raise ValueError(f"head_dim is not given and hidden_size {width} does not divide by {heads} heads")
-            else:
-                row["head_dim"] = width // heads if heads else 0
-        if latent:
-            group = {"kind": "mla", "kv_heads": 1, "key_dim": latent + row.get("qk_rope_head_dim", 0), "value_dim": 0}
-        else:
-            value_dim = row.get("v_head_dim") or row["head_dim"]
-            group = {
-                "kind": "full",
-                "kv_heads": row["num_key_value_heads"],
-                "key_dim": row["head_dim"],
-                "value_dim": value_dim,
-            }
-        groups = row.get("kv_layers") or [{"layers": row["num_hidden_layers"]}]
-        nothing = {"kv_heads": 0, "key_dim": 0, "value_dim": 0}  # of layers that keep no KV per token
-        row["kv_layers"] = tuple(
-            {**group, **(nothing if part.get("kind") in ("state", "shared", "cross") else {}), **part}
-            if isinstance(part, dict)
-            else part
-            for part in groups
-        )
-        return row
+    def __post_init__(self) -> None:
+        counts = {name: value for name, value in vars(self).items() if isinstance(value, int | float)}
+        for name, value in counts.items():
+            require(value >= 0, f"{name} must not be negative: {value}")
+        for name in ("num_hidden_layers", "hidden_size", "weight_bytes_per_parameter"):
+            require(counts[name] > 0, f"{name} must be above 0: {counts[name]}")
 
     @property
     def qk_head_dim(self) -> int:
@@ -169,8 +158,11 @@ class Model(Row):
         return self.figure_sources.get(key, self.source)
 
 
-class Gpu(Row):
+@dataclass(frozen=True, kw_only=True)
+class Gpu:
     """One GPU. Peaks are dense: a datasheet's figure "with sparsity" is twice these."""
+
+    __pydantic_config__ = STRICT
 
     id: str
     label: str
@@ -215,8 +207,11 @@ class Gpu(Row):
         return self.nvlink_one_way_gb_per_s.value * GB if self.nvlink_one_way_gb_per_s else None
 
 
-class Link(Row):
+@dataclass(frozen=True, kw_only=True)
+class Link:
     """Host to device (H2D) and back (D2H): the link's own rate, and what large copies from pinned memory get."""
+
+    __pydantic_config__ = STRICT
 
     id: str
     label: str
@@ -248,3 +243,34 @@ class Link(Row):
     @property
     def per_copy_d2h_s(self) -> float:
         return self.per_copy_d2h_us.value * US
+
+
+def filled(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A model row's fields with head_dim, KV heads and groups of layers worked out where it does not give them.
+
+    Raises ValueError where head_dim is not given and the width does not divide by the heads.
+    """
+    row = dict(fields)
+    heads, width = row.get("num_attention_heads"), row.get("hidden_size")
+    if heads is None or width is None or row.get("num_hidden_layers") is None:
+        return row  # the row's class names the missing key
+    if row.get("num_key_value_heads") is None:
+        row["num_key_value_heads"] = heads
+    latent = row.get("kv_lora_rank")
+    if row.get("head_dim") is None:
+        if latent:
+            row["head_dim"] = row.get("qk_nope_head_dim", 0) + row.get("qk_rope_head_dim", 0)
+        else:
+            divides = not heads or width % heads == 0
+            require(divides, f"head_dim is not given and hidden_size {width} does not divide by {heads} heads")
+            row["head_dim"] = width // heads if heads else 0
+    whole = {"kind": "full", "kv_heads": row["num_key_value_heads"], "key_dim": row["head_dim"]}
+    whole["value_dim"] = row.get("v_head_dim") or row["head_dim"]
+    if latent:
+        whole = {"kind": "mla", "kv_heads": 1, "key_dim": latent + row.get("qk_rope_head_dim", 0), "value_dim": 0}
+    nothing = {"kv_heads": 0, "key_dim": 0, "value_dim": 0}  # of layers that keep no KV per token
+    row["kv_layers"] = [
+        {**whole, **(nothing if group.get("kind") in ("state", "shared", "cross") else {}), **group}
+        for group in row.get("kv_layers") or [{"layers": row["num_hidden_layers"]}]
+    ]
+    return row

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from kvmodel import answers, case, catalog
-from kvmodel.case import Case, CaseError
+from kvmodel.case import DEFAULTS, Case, CaseError
 
-CASE = tuple(Case.model_fields)
+CASE = tuple(DEFAULTS)
 IDS = {"model": catalog.model_ids, "gpu": catalog.gpu_ids, "link": catalog.link_ids}
 
 
@@ -155,7 +155,7 @@ def parser(name: str, *, with_help: bool) -> Parser:
 
 
 def case_help(field: str) -> str:
-    default = Case.model_fields[field].default
+    default = DEFAULTS[field]
     taken = f"an id, such as {IDS[field]()[0]}" if field in IDS else case.allowed(field)
     return taken + ("" if default is None else f"; default {default}")
 

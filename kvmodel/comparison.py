@@ -71,7 +71,7 @@ def as_json(result: Comparison) -> dict[str, Any]:
     """Plain numbers with units in the keys; None for what is unknown or does not exist."""
     best = result.verdict.best
     return {
-        "case": result.case.model_dump() | {"link": result.case.link_id},
+        "case": asdict(result.case) | {"link": result.case.link_id},
         "strategies": {
             name: {"available": name in result.inputs.available} | price_as_json(price)
             for name, price in result.prices.items()

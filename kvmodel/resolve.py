@@ -5,7 +5,8 @@ Everything to the right of this module computes on an :class:`Inputs`, whose num
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -103,6 +104,25 @@ def inputs(case: Case) -> Inputs:
     )
     require_request_fits(case, resolved)
     return resolved
+
+
+LEAST_REQUEST = {"tokens": 1, "preemptions": 1, "tokens_between": 0, "block_tokens": 1, "max_num_batched_tokens": 16}
+
+
+def over(case: Case, numbers: Mapping[str, Numbers]) -> Inputs:
+    """Inputs of many cases that share their ids: `numbers` are arrays by Case field in place of the Case's own.
+
+    The pool stays that of the Case, and whether each request fits in it is not asked. Raises DoesNotFit where the
+    weights do not fit.
+    """
+    resolved = inputs(replace(case, **LEAST_REQUEST))  # type: ignore[arg-type]
+    own = {name: getattr(case, name) for name in LEAST_REQUEST}
+    arrays = {name: value for name, value in (own | dict(numbers)).items() if hasattr(resolved, name)}
+    if "copy_gb_per_s" in numbers:
+        arrays["h2d_bytes_per_s"] = arrays["d2h_bytes_per_s"] = numbers["copy_gb_per_s"] * GB
+    if "per_copy_us" in numbers:
+        arrays["per_copy_h2d_s"] = arrays["per_copy_d2h_s"] = numbers["per_copy_us"] * US
+    return replace(resolved, **arrays)
 
 
 @dataclass(frozen=True)

@@ -163,13 +163,9 @@ def _compare(case: Case, values: Results) -> tuple[Results, Any]:
 
 
 def _inputs(case: Case, values: Results) -> Inputs:
-    """Inputs of a whole group, its numbers as arrays. Raises DoesNotFit where no row can fit.
-
-    Resolved for the least request, as what asks whether a request fits takes one; then all is put in its place.
-    """
-    least = {"tokens": 1, "preemptions": 1, "tokens_between": 0, "block_tokens": 1, "max_num_batched_tokens": 16}
-    resolved = resolve.inputs(case.model_copy(update=values | least))
-    return at(resolved, pool_bytes_per_gpu=_pools(case, values), **{name: values[name] for name in least})
+    """Inputs of a whole group, its numbers as arrays. Raises DoesNotFit where no row can fit."""
+    numbers = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    return at(resolve.over(case, numbers), pool_bytes_per_gpu=_pools(case, values))
 
 
 def _contests(inputs: Inputs, prices: Mapping[str, Any], count: int) -> list[verdict.Contest]:

@@ -134,7 +134,7 @@ def rows() -> list[dict[str, Any]]:
                     "turns": condition_text(outcome),
                     "victim_delay_s": {k: float(p.victim_delay_s) for k, p in outcome.comparison.prices.items()},
                     "gpu_s": {k: float(p.gpu_s) for k, p in outcome.comparison.prices.items()},
-                    "case": outcome.comparison.case.model_dump(),
+                    "case": asdict(outcome.comparison.case),
                 }
                 for outcome in entry.outcomes
             ],

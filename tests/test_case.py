@@ -1,18 +1,19 @@
 """Every field of a Case refuses what it cannot take, in one sentence that names field, value and what is allowed."""
 
 import math
+from dataclasses import FrozenInstanceError
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvmodel import catalog
-from kvmodel.case import Case, CaseError, allowed, case_from, limits, options_of
+from kvmodel.case import DEFAULTS, Case, CaseError, allowed, case_from, limits, options_of
 
 CHECKED = settings(derandomize=True, deadline=None, max_examples=150)
 IDS = ("model", "gpu", "link")
-WORDS = tuple(field for field in Case.model_fields if options_of(field))
-NUMBERS = tuple(field for field in Case.model_fields if field not in IDS + WORDS)
+WORDS = tuple(field for field in DEFAULTS if options_of(field))
+NUMBERS = tuple(field for field in DEFAULTS if field not in IDS + WORDS)
 OPTIONAL = ("copy_gb_per_s", "per_copy_us")
 
 
@@ -150,12 +151,12 @@ def test_ids_aliases_case_and_underscores_become_permanent_ids():
 
 
 def test_a_case_does_not_change():
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(FrozenInstanceError):
         Case().tokens = 1
 
 
 @CHECKED
-@given(st.sampled_from(sorted(Case.model_fields)), st.text(max_size=60))
+@given(st.sampled_from(sorted(DEFAULTS)), st.text(max_size=60))
 def test_no_text_raises_anything_but_case_error(field, value):
     text = case_or_sentence({field: value})
     if isinstance(text, str):
@@ -169,7 +170,7 @@ def test_no_text_raises_anything_but_case_error(field, value):
     st.dictionaries(st.text(max_size=12), st.text(max_size=12) | st.floats() | st.integers(), min_size=1, max_size=4)
 )
 def test_no_unknown_field_raises_anything_but_case_error(choices):
-    unknown = {key: value for key, value in choices.items() if key not in Case.model_fields}
+    unknown = {key: value for key, value in choices.items() if key not in DEFAULTS}
     if unknown:
         with pytest.raises(CaseError, match="no such input; allowed: "):
             case_from(unknown)

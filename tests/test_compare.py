@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import kvmodel
 from kvmodel import CaseError, compare, recovery
-from kvmodel.case import Case, DoesNotFit, case_from, limits
+from kvmodel.case import DEFAULTS, DoesNotFit, case_from, limits
 from kvmodel.comparison import compare_case, plain
 
 KEYS = {
@@ -48,7 +48,7 @@ def test_the_contract_of_the_command_line():
     }  # fmt: skip
     assert result["wait_for_blocks_s"] > 0
     assert result["case"]["link"] == "pcie4-x16"
-    assert set(result["case"]) == set(Case.model_fields)
+    assert set(result["case"]) == set(DEFAULTS)
 
 
 def test_it_is_what_the_parts_say():
@@ -96,7 +96,7 @@ def test_plain():
 @settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(set(Case.model_fields) - {"preemptions"})),
+        st.sampled_from(sorted(set(DEFAULTS) - {"preemptions"})),
         st.text(max_size=8)
         | st.integers(-5, 200_000)
         | st.floats()

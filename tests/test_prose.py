@@ -8,7 +8,7 @@ import pytest
 
 from explorer import prose
 from explorer.frame import PAGES
-from kvmodel.case import Case
+from kvmodel.case import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path.stem for path in (ROOT / "assets" / "prose" / "en").glob("*.md"))
@@ -29,7 +29,7 @@ def test_every_page_has_a_name_and_a_title() -> None:
 
 
 def test_every_input_has_a_label_and_a_help_text() -> None:
-    for field in Case.model_fields:
+    for field in DEFAULTS:
         assert prose.label("controls", field)
         assert prose.detail("controls", field)
 
@@ -45,7 +45,7 @@ def test_every_section_is_used() -> None:
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     literals = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     starts = tuple(literal for literal in literals if literal.endswith((".", "_")) and len(literal) > 3)
-    names = literals | set(Case.model_fields) | set(PAGES)
+    names = literals | set(DEFAULTS) | set(PAGES)
     unused = [
         f"{file}.{section}"
         for file in FILES

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from kvmodel import weights
+from kvmodel import catalog, weights
 from kvmodel.catalog import CatalogError, Model, model, model_ids
 from kvmodel.units import GIB
 
@@ -65,7 +67,7 @@ def test_mla_by_hand() -> None:
 
 def test_a_query_rank_replaces_the_query_matrix() -> None:
     """DeepSeek V3: 7168 x 1536 and 1536 x 128 x 192 stand for the 7168 x 128 x 192 of a full query matrix."""
-    full = model("deepseek-v3").model_copy(update={"q_lora_rank": None})
+    full = replace(model("deepseek-v3"), q_lora_rank=None)
     saved = 7168 * 24576 - (7168 * 1536 + 1536 * 24576)
     difference = weights.layer_matrix_parameters(full) - weights.layer_matrix_parameters(model("deepseek-v3"))
     assert difference == 61 * saved
@@ -106,9 +108,11 @@ def test_the_parts_add_up(name: str) -> None:
 
 
 def test_a_shape_that_is_missing_is_named() -> None:
-    row = Model.model_validate(
+    row = catalog.validated(
+        "model",
+        Model,
+        "part",
         {
-            "id": "part",
             "label": "A part",
             "family": "test",
             "source": "a-source",
@@ -117,10 +121,10 @@ def test_a_shape_that_is_missing_is_named() -> None:
             "hidden_size": 64,
             "num_attention_heads": 4,
             "intermediate_size": 128,
-        }
+        },
     )
     assert weights.layer_matrix_parameters(row) == 2 * (4 * 64 * 64 + 3 * 64 * 128)
     with pytest.raises(CatalogError, match=r"^model part: vocab_size is missing$"):
         weights.parameter_count(row)
     with pytest.raises(CatalogError, match=r"^model part: intermediate_size is missing$"):
-        weights.layer_matrix_parameters(row.model_copy(update={"intermediate_size": None}))
+        weights.layer_matrix_parameters(replace(row, intermediate_size=None))
