@@ -94,10 +94,17 @@ def write_url(chosen: Mapping[str, Any]) -> None:
 
 
 def draw() -> dict[str, Any]:
-    """The widgets; gives what they hold, by Case field."""
+    """The widgets; gives what they hold, by Case field.
+
+    Those behind the toggle are drawn when it is on: they are a third of a page's time. Hidden ones keep their values.
+    """
     chosen = {field: widget(field) for field in MAIN}
-    with st.expander(prose.label("controls", "more")):
+    if st.toggle(prose.label("controls", "more"), key="more_inputs", persist_state="session"):
         return chosen | {field: widget(field) for field in MORE}
+    kept = st.session_state.get(KEPT, DEFAULTS)
+    for field in MORE:
+        st.session_state[field] = chosen[field] = st.session_state.get(field, kept[field])
+    return chosen
 
 
 def widget(field: str) -> Any:

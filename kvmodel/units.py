@@ -31,15 +31,16 @@ def significant(value: float, digits: int) -> str:
     return f"{rounded:,.{max(decimals, 0)}f}"
 
 
-def _scaled(value: float, steps: list[tuple[float, str]], digits: int) -> str:
-    """The largest unit of `steps` (ascending) in which `value`, once rounded, is at least one."""
+def _scaled(value: float, steps: tuple[tuple[float, str], ...], digits: int) -> str:
+    """In the largest unit of `steps` (descending) that leaves at least one once rounded, else in the smallest."""
     if not math.isfinite(value):
         return "–"
-    chosen = steps[0]
-    for factor, unit in steps:
-        if abs(float(significant(value / factor, digits).replace(",", ""))) >= 1:
-            chosen = (factor, unit)
-    return f"{significant(value / chosen[0], digits)} {chosen[1]}"
+    *larger, (smallest, smallest_unit) = steps
+    for factor, unit in larger:
+        text = significant(value / factor, digits)
+        if text.lstrip("-")[0] != "0":
+            return f"{text} {unit}"
+    return f"{significant(value / smallest, digits)} {smallest_unit}"
 
 
 def format_seconds(seconds: float, digits: int = 2) -> str:
@@ -48,7 +49,7 @@ def format_seconds(seconds: float, digits: int = 2) -> str:
     >>> format_seconds(0.0344), format_seconds(3.1e-6), format_seconds(2.31), format_seconds(0.9996)
     ('34 ms', '3.1 µs', '2.3 s', '1.0 s')
     """
-    return _scaled(seconds, [(US, "µs"), (MS, "ms"), (1.0, "s")], digits)
+    return _scaled(seconds, ((1.0, "s"), (MS, "ms"), (US, "µs")), digits)
 
 
 def format_bytes(size_bytes: float, digits: int = 3) -> str:
@@ -59,12 +60,12 @@ def format_bytes(size_bytes: float, digits: int = 3) -> str:
     """
     if 0 <= size_bytes < KIB:
         return f"{size_bytes:.0f} B"
-    return _scaled(size_bytes, [(1, "B"), (KIB, "KiB"), (MIB, "MiB"), (GIB, "GiB"), (2**40, "TiB")], digits)
+    return _scaled(size_bytes, ((2**40, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"), (1, "B")), digits)
 
 
 def format_gb(size_bytes: float, digits: int = 3) -> str:
     """Decimal units, as links count: 536,870,912 bytes are "537 MB"."""
-    return _scaled(size_bytes, [(1, "B"), (KB, "kB"), (MB, "MB"), (GB, "GB"), (TB, "TB")], digits)
+    return _scaled(size_bytes, ((TB, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"), (1, "B")), digits)
 
 
 def format_rate(bytes_per_s: float, digits: int = 2) -> str:

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "tests" / "browser"))
 
 from conftest import CHROMIUM_OPTIONS, CHROMIUMS, START_SECONDS, free_port, is_healthy, stop  # noqa: E402
 
-WIDTH, NAVIGATION, MARGIN = 1280, 300, 24
+WIDTH, NAVIGATION, MARGIN = 1280, 301, 24
 CHART, LAST_PARAGRAPH = ".js-plotly-plot .main-svg", "Why?"
 SETTLED_MILLISECONDS = 2500  # fonts and the chart's last redraw
 
@@ -28,14 +28,14 @@ def screenshot(url: str) -> bytes:
     chromium = next(filter(None, map(shutil.which, CHROMIUMS)))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_OPTIONS)
-        page = browser.new_page(viewport={"width": WIDTH + NAVIGATION, "height": 1200}, color_scheme="light")
+        page = browser.new_page(viewport={"width": NAVIGATION + WIDTH, "height": 1200}, color_scheme="light")
         page.goto(f"{url}/crossover")
         page.locator(CHART).first.wait_for()
         page.wait_for_timeout(SETTLED_MILLISECONDS)
         ends = page.locator("p", has_text=LAST_PARAGRAPH).first.bounding_box()
         assert ends
         height = ends["y"] + ends["height"] + MARGIN
-        image = page.screenshot(clip={"x": NAVIGATION + 1, "y": MARGIN, "width": WIDTH, "height": height - MARGIN})
+        image = page.screenshot(clip={"x": NAVIGATION, "y": MARGIN, "width": WIDTH, "height": height - MARGIN})
         browser.close()
     return image
 
@@ -55,8 +55,7 @@ def main() -> None:
         image = screenshot(url)
     finally:
         stop(server)
-    few_colours = Image.open(io.BytesIO(image)).convert("RGB").quantize(128)
-    few_colours.save(HERE / "crossover.png", optimize=True)
+    Image.open(io.BytesIO(image)).convert("RGB").save(HERE / "crossover.png", optimize=True)
 
 
 if __name__ == "__main__":

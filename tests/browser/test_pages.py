@@ -52,7 +52,7 @@ def test_inputs_go_with_the_reader_from_page_to_page(page: Page) -> None:
 
 def test_a_change_reaches_the_url_and_a_reload_keeps_it(page: Page) -> None:
     page.goto("/crossover")
-    tokens = page.get_by_label("Sequence length [tokens]")
+    tokens = page.get_by_role("spinbutton", name="Sequence length [tokens]")
     tokens.fill("12345")
     tokens.press("Enter")
     page.wait_for_url(re.compile("tokens=12345"))
@@ -73,7 +73,7 @@ def test_a_row_of_scenarios_opens_in_crossover_with_its_inputs(page: Page) -> No
 def test_a_preset_reaches_the_controls_and_the_url(page: Page) -> None:
     page.goto("/crossover")
     page.get_by_role("button", name="Figure 19 of the vLLM paper").click()
-    expect(page.get_by_text("OPT").first).to_be_visible()
+    expect(page.get_by_text("OPT 13B").first).to_be_visible()
     page.wait_for_url(re.compile("model=opt-13b"))
 
 
