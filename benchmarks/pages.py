@@ -1,9 +1,9 @@
 """Time of a page: a rerun on the server, and the first chart of a cold visit in Chromium.
 
-    python benchmarks/pages.py [RUNS]
+    python benchmarks/pages.py [RERUNS]
 
-Reruns go through Streamlit's test client with garbage frozen as in the app, so they hold what the server does and
-not the network; the browser part is left out where no Chromium is installed.
+A rerun goes over the app's own websocket, as a browser's would: from the message that changes the sequence length to
+the one that says the script has finished. The browser's part is left out where no Chromium is installed.
 """
 
 import shutil
@@ -13,40 +13,32 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from streamlit.testing.v1 import AppTest
-
-from explorer.frame import PAGES
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from websockets.sync.client import ClientConnection, connect
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("", "kv_size", "roofline", "crossover", "scenarios")
 BROWSER_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+COLD_VISITS = 5
+SEQUENCE_LENGTH = "Sequence length [tokens]"
 
 
-def rerun_ms(page: str, runs: int) -> list[float]:
-    """Sorted times of reruns, each with another sequence length."""
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if page != "home":
-        at.switch_page(PAGES[page])
-    at.run()
-    times = []
-    for run in range(runs):
-        at.number_input(key="tokens").set_value(2048 + 16 * run)
-        start = time.perf_counter()
-        at.run()
-        times.append(1000 * (time.perf_counter() - start))
-    return sorted(times)
-
-
-def first_chart_s(runs: int, chromium: str) -> list[float]:
-    """Sorted times from `goto` to the first chart, a fresh profile each."""
-    from playwright.sync_api import sync_playwright
-
+@contextmanager
+def server() -> Iterator[int]:
+    """The app on a free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.address=127.0.0.1", f"--server.port={port}"]
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.address=127.0.0.1"]
+    process = subprocess.Popen(
+        [*command, f"--server.port={port}"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         for _ in range(120):
             try:
@@ -54,33 +46,76 @@ def first_chart_s(runs: int, chromium: str) -> list[float]:
                 break
             except OSError:
                 time.sleep(0.25)
-        times = []
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_OPTIONS)
-            for _ in range(runs):
-                page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-                start = time.perf_counter()
-                page.goto(f"http://127.0.0.1:{port}/")
-                page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
-                times.append(time.perf_counter() - start)
-                page.context.close()
-            browser.close()
-        return sorted(times)
+        yield port
     finally:
-        server.terminate()
-        server.wait(10)
+        process.terminate()
+        process.wait(10)
 
 
-def main(runs: int) -> None:
-    for page in PAGES:
-        times = rerun_ms(page, runs)
-        print(f"{page:<10} rerun: median {statistics.median(times):.1f} ms, best {times[0]:.1f} ms")
-    chromium = shutil.which("chromium")
-    if chromium:
-        cold = first_chart_s(5, chromium)
-        listed = ", ".join(f"{seconds:.1f}" for seconds in cold)
-        print(f"first chart of a cold visit: median {statistics.median(cold):.1f} s of {listed}")
+def rerun(connection: ClientConnection, page: str, states: WidgetStates) -> tuple[float, list[ForwardMsg]]:
+    """Seconds from the request to the end of the script, and what the server sent."""
+    request = BackMsg()
+    request.rerun_script.page_name = page
+    request.rerun_script.widget_states.CopyFrom(states)
+    start = time.perf_counter()
+    connection.send(request.SerializeToString())
+    received = []
+    while True:
+        message = ForwardMsg.FromString(connection.recv())
+        received.append(message)
+        if message.WhichOneof("type") == "script_finished":
+            return time.perf_counter() - start, received
+
+
+def reruns_ms(port: int, page: str, count: int) -> list[float]:
+    """Sorted times of reruns of one session, each with another sequence length."""
+    with connect(f"ws://127.0.0.1:{port}/_stcore/stream", max_size=None) as connection:
+        states = WidgetStates()
+        _, first = rerun(connection, page, states)
+        for message in first:
+            element = message.delta.new_element
+            if element.WhichOneof("type") == "number_input":
+                widget = states.widgets.add(id=element.number_input.id)
+                widget.double_value = element.number_input.value or element.number_input.default
+                if element.number_input.label == SEQUENCE_LENGTH:
+                    tokens = widget
+        times = []
+        for run in range(count):
+            tokens.double_value = 2048 + 16 * run
+            times.append(1000 * rerun(connection, page, states)[0])
+    return sorted(times)
+
+
+def cold_visits_s(port: int, chromium: str) -> list[float]:
+    """Sorted times from `goto` to the first chart, a fresh profile each."""
+    from playwright.sync_api import sync_playwright
+
+    times = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_OPTIONS)
+        for _ in range(COLD_VISITS):
+            page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+            start = time.perf_counter()
+            page.goto(f"http://127.0.0.1:{port}/")
+            page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
+            times.append(time.perf_counter() - start)
+            page.context.close()
+        browser.close()
+    return sorted(times)
+
+
+def main(count: int) -> None:
+    with server() as port:
+        for page in PAGES:
+            times = reruns_ms(port, page, count)
+            median = statistics.median(times)
+            print(f"{page or 'home':<10} rerun: median {median:.1f} ms, best {times[0]:.1f} ms")
+        chromium = shutil.which("chromium")
+        if chromium:
+            cold = cold_visits_s(port, chromium)
+            listed = ", ".join(f"{seconds:.1f}" for seconds in cold)
+            print(f"first chart of a cold visit: median {statistics.median(cold):.1f} s of {listed}")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)

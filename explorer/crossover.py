@@ -16,6 +16,12 @@ PRESETS = ("figure19", "article", "today")
 VIEWS = ("length", "block-size", "winner-map", "preemptions", "figure19")
 
 
+@st.cache_resource(show_spinner=False)
+def paper() -> figure19.Figure19:
+    """The vLLM paper's figure: it depends on nothing a reader chooses."""
+    return figure19.figure19()
+
+
 def presets() -> None:
     """Buttons that put a known setting into the controls."""
     st.caption(prose.label("crossover", "presets"))
@@ -45,8 +51,7 @@ def draw(name: str, result: Comparison) -> tuple[Any, str]:
         repeated = curves.cost_by_preemptions(result)
         return crossover.cost_by_preemptions(repeated, palette=palette), crossover.cost_by_preemptions_alt(repeated)
     if name == "figure19":
-        paper = figure19.figure19()
-        return crossover.figure19(paper, palette=palette), crossover.figure19_alt(paper)
+        return crossover.figure19(paper(), palette=palette), crossover.figure19_alt(paper())
     lengths = curves.cost_by_length(result)
     return crossover.cost_by_length(lengths, palette=palette), crossover.cost_by_length_alt(lengths)
 

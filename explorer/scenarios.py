@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
 from explorer import controls, prose, show
 from kvmodel import tables
+from kvmodel.charts import scenarios as charts
+from kvmodel.charts import theme
 from kvmodel.scenarios import Outcome, Row, condition_text, table
 
 
@@ -15,6 +18,12 @@ from kvmodel.scenarios import Outcome, Row, condition_text, table
 def rows() -> tuple[Row, ...]:
     """The article's rows: they depend on nothing a reader chooses, so they are computed once."""
     return table()
+
+
+@st.cache_resource(show_spinner=False)
+def overview() -> tuple[Any, str]:
+    """The chart of all rows, and its alternative text."""
+    return charts.outcomes(rows(), palette=theme.STREAMLIT), charts.outcomes_alt(rows())
 
 
 def show_row(row: Row) -> None:

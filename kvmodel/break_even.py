@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvmodel import recovery
-from kvmodel.arrays import Floats, Numbers
+from kvmodel.arrays import Numbers
 from kvmodel.recovery import at
 from kvmodel.resolve import Inputs
 
@@ -45,13 +45,13 @@ def solve(inputs: Inputs) -> BreakEven:
     )
 
 
-def recompute_s(inputs: Inputs) -> Floats:
+def recompute_s(inputs: Inputs) -> Numbers:
     """Recomputing once, alone on the GPU."""
     past = np.multiply(inputs.survival, inputs.tokens)
     return recovery.prefill_alone_s(inputs, inputs.tokens - past, past)
 
 
-def swap_s(inputs: Inputs) -> Floats:
+def swap_s(inputs: Inputs) -> Numbers:
     """Copying once out and in."""
     return recovery.out_s(inputs, inputs.tokens) + recovery.in_s(inputs, inputs.tokens)
 
@@ -65,13 +65,13 @@ def copy_bytes_per_s(inputs: Inputs) -> float | None:
     return rate if np.isfinite(rate) else None
 
 
-def copy_rate_of_equal_cost(inputs: Inputs) -> Floats:
+def copy_rate_of_equal_cost(inputs: Inputs) -> Numbers:
     """As :func:`copy_bytes_per_s`, over arrays; infinite where nothing is recomputed."""
     with np.errstate(divide="ignore"):
         return 2 * recovery.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)
 
 
-def effective_copy_bytes_per_s(inputs: Inputs) -> Floats:
+def effective_copy_bytes_per_s(inputs: Inputs) -> Numbers:
     """The rate that out and in reach together, overheads included: compare it with the break-even."""
     return 2 * recovery.moved_bytes(inputs, inputs.tokens) / swap_s(inputs)
 
@@ -94,7 +94,7 @@ def context_tokens(inputs: Inputs) -> float | None:
     Searched from one token to what the pool holds.
     """
 
-    def difference_s(tokens: Numbers) -> Floats:
+    def difference_s(tokens: Numbers) -> Numbers:
         one = at(inputs, tokens=tokens)
         return swap_s(one) - recompute_s(one)
 
@@ -111,7 +111,7 @@ def context_tokens(inputs: Inputs) -> float | None:
 def most_tokens(inputs: Inputs) -> float:
     """Longest context whose KV the pool of a GPU holds, up to ten million tokens."""
 
-    def excess(tokens: Numbers) -> Floats:
+    def excess(tokens: Numbers) -> Numbers:
         return recovery.moved_bytes(inputs, tokens) - inputs.pool_bytes_per_gpu
 
     return MOST_TOKENS if excess(MOST_TOKENS) <= 0 else bisect(excess, 1.0, MOST_TOKENS)
@@ -123,7 +123,7 @@ def survival(inputs: Inputs) -> float | None:
     None where recompute wins without any, and where it loses even with a single token left to compute.
     """
 
-    def difference_s(share: Numbers) -> Floats:
+    def difference_s(share: Numbers) -> Numbers:
         return recompute_s(at(inputs, survival=share)) - swap_s(inputs)
 
     all_but_one = 1 - 1 / float(np.asarray(inputs.tokens))
@@ -141,7 +141,7 @@ def preemptions(inputs: Inputs) -> int | None:
     return int(cheaper[0]) + 1 if cheaper.size else None
 
 
-def bisect(difference: Callable[[Numbers], Floats], low: float, high: float) -> float:
+def bisect(difference: Callable[[Numbers], Numbers], low: float, high: float) -> float:
     """Where `difference`, a function over arrays, changes sign between `low` and `high`.
 
     Each round looks at 64 sections at once and keeps the first that the sign changes in.

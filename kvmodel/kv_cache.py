@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kvmodel.arrays import Floats, Numbers
+from kvmodel.arrays import Numbers
 
 LAYOUTS = ("per-layer-kv", "per-layer", "contiguous")
 
@@ -36,7 +36,7 @@ class LayerGroup(Protocol):
     def fixed_bytes(self) -> float: ...
 
 
-def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
+def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     r"""Bytes that one token adds in one layer on one GPU while the layer still grows.
 
     .. math:: \max(1, H_{kv} / tp) \, (D_k + D_v) \, b
@@ -46,11 +46,10 @@ def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: Numbers, tp: Nu
 
     Source: vLLM 0.33, `AttentionSpec`, `MLAAttentionSpec`, `get_num_kv_heads`.
     """
-    heads = np.maximum(1.0, np.divide(group.kv_heads, tp))
-    return np.asarray(heads * (group.key_dim + group.value_dim) * np.asarray(bytes_per_value, dtype=float))
+    return np.maximum(1.0, group.kv_heads / tp) * (group.key_dim + group.value_dim) * bytes_per_value
 
 
-def kv_bytes(layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
+def kv_bytes(layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     r"""Bytes of KV that one request of `tokens` tokens needs on each GPU; `tp = 1` gives the whole.
 
     .. math:: M(n) = \sum_\text{groups} \text{layers} \, (\min(n, w) \, H_{kv} (D_k + D_v) \, b + \text{fixed})
@@ -63,8 +62,7 @@ def kv_bytes(layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: 
 
     Source: vLLM 0.33, `kv_cache_interface.py`, one specification a layer kind; Kwon et al. 2023, section 3.
     """
-    length = np.asarray(tokens, dtype=float)
-    return _summed(layers, lambda group: np.minimum(length, group.bound_tokens), bytes_per_value, tp)
+    return _summed(layers, lambda group: np.minimum(tokens, group.bound_tokens), bytes_per_value, tp)
 
 
 def kv_bytes_in_blocks(
@@ -74,49 +72,47 @@ def kv_bytes_in_blocks(
     block_tokens: Numbers,
     bytes_per_value: Numbers,
     tp: Numbers = 1,
-) -> Floats:
+) -> Numbers:
     """As :func:`kv_bytes`, with every layer's tokens rounded up to whole blocks: what is held and what moves."""
-    length = np.asarray(tokens, dtype=float)
 
-    def held(group: LayerGroup) -> Floats:
-        return blocks(np.minimum(length, group.bound_tokens), block_tokens) * block_tokens
+    def held(group: LayerGroup) -> Numbers:
+        return blocks(np.minimum(tokens, group.bound_tokens), block_tokens) * block_tokens
 
     return _summed(layers, held, bytes_per_value, tp)
 
 
 def kv_bytes_hybrid_off(
     layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1
-) -> Floats:
+) -> Numbers:
     """As :func:`kv_bytes` for an engine without a hybrid KV manager: window layers keep every token."""
-    length = np.asarray(tokens, dtype=float)
-    return _summed(layers, lambda group: length, bytes_per_value, tp)
+    return _summed(layers, lambda group: tokens, bytes_per_value, tp)
 
 
 def _summed(
     layers: Iterable[LayerGroup],
-    held_tokens: Callable[[LayerGroup], Floats],
+    held_tokens: Callable[[LayerGroup], Numbers],
     bytes_per_value: Numbers,
     tp: Numbers,
-) -> Floats:
-    total: Floats = np.zeros(())
+) -> Numbers:
+    total: Numbers = 0.0
     for group in layers:
         per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
         total = total + group.layers * (held_tokens(group) * per_token + group.fixed_bytes)
     return total
 
 
-def growth_bytes_per_token(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
+def growth_bytes_per_token(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     """Bytes that a token adds once every window is full: the slope of :func:`kv_bytes` at great length."""
-    growth: Floats = np.zeros(())
+    growth: Numbers = 0.0
     for group in layers:
         if np.isinf(group.bound_tokens):
             growth = growth + group.layers * layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
     return growth
 
 
-def fixed_bytes(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Floats:
+def fixed_bytes(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     """Bytes that stop growing with length: full windows and chunks, and state of linear attention."""
-    fixed: Floats = np.zeros(())
+    fixed: Numbers = 0.0
     for group in layers:
         bound = 0.0 if np.isinf(group.bound_tokens) else group.bound_tokens
         per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
@@ -124,9 +120,9 @@ def fixed_bytes(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: N
     return fixed
 
 
-def blocks(tokens: Numbers, block_tokens: Numbers) -> Floats:
+def blocks(tokens: Numbers, block_tokens: Numbers) -> Numbers:
     """Blocks that hold `tokens`: the last one may be part-filled. [blocks]"""
-    return np.ceil(np.divide(tokens, block_tokens))
+    return np.ceil(tokens / block_tokens)
 
 
 def copies(
@@ -136,7 +132,7 @@ def copies(
     block_tokens: Numbers,
     layout: str,
     runs_per_block: Numbers = 1,
-) -> Floats:
+) -> Numbers:
     """Separate copies that move a request's KV one way.
 
     A block of a layer group is `2 x layers` pieces in the layout `per-layer-kv` (K and V apart, a layer
@@ -152,13 +148,13 @@ def copies(
     """
     if layout not in LAYOUTS:
         raise ValueError(f"layout: unknown {layout!r}; allowed: {', '.join(LAYOUTS)}")
-    total: Floats = np.zeros(())
+    total: Numbers = 0.0
     for group in layers:
         if not (group.key_dim or group.fixed_bytes):
             continue  # shared and cross layers keep nothing of a text token
         vectors = 2 if group.value_dim else 1
         pieces = {"per-layer-kv": vectors * group.layers, "per-layer": group.layers, "contiguous": 1}[layout]
-        in_blocks = blocks(np.minimum(np.asarray(tokens, dtype=float), group.bound_tokens), block_tokens)
+        in_blocks = blocks(np.minimum(tokens, group.bound_tokens), block_tokens)
         if group.kind == "state":
             in_blocks = np.minimum(1.0, tokens)
         total = total + pieces * in_blocks

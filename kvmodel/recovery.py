@@ -7,11 +7,12 @@ blocks is paid by every strategy and stands apart. All of it broadcasts over arr
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from kvmodel import kv_cache, step_time, transfer
-from kvmodel.arrays import Floats, Numbers
+from kvmodel.arrays import Numbers, nowhere
 from kvmodel.resolve import Inputs
 
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
@@ -25,22 +26,22 @@ SPLIT_STEPS = 6  # evaluations for the best split of "both": its delay is then w
 class Price:
     """One strategy, all preemptions together, in s and bytes; `low_s` to `high_s` bound the victim's delay."""
 
-    victim_delay_s: Floats
-    out_s: Floats
-    in_s: Floats
-    gpu_s: Floats
-    link_bytes: Floats
-    link_s: Floats
-    host_bytes: Floats
-    recomputed_tokens: Floats
-    band: Floats
+    victim_delay_s: Numbers
+    out_s: Numbers
+    in_s: Numbers
+    gpu_s: Numbers
+    link_bytes: Numbers
+    link_s: Numbers
+    host_bytes: Numbers
+    recomputed_tokens: Numbers
+    band: Numbers
 
     @property
-    def low_s(self) -> Floats:
+    def low_s(self) -> Numbers:
         return self.victim_delay_s * (1 - self.band)
 
     @property
-    def high_s(self) -> Floats:
+    def high_s(self) -> Numbers:
         return self.victim_delay_s * (1 + self.band)
 
 
@@ -58,7 +59,7 @@ def price(inputs: Inputs) -> dict[str, Price]:
     if length <= BLOCK_CASES or any(column.ndim > 1 for column in columns.values()):
         return _price_block(inputs)
     cut = {name: column for name, column in columns.items() if column.ndim}
-    whole: dict[str, dict[str, Floats]] = {name: {} for name in STRATEGIES}
+    whole: dict[str, dict[str, Any]] = {name: {} for name in STRATEGIES}
     for start in range(0, length, BLOCK_CASES):
         block = slice(start, start + BLOCK_CASES)
         for name, part in _price_block(at(inputs, **{key: column[block] for key, column in cut.items()})).items():
@@ -76,7 +77,7 @@ def _price_block(inputs: Inputs) -> dict[str, Price]:
     }
 
 
-def _put(columns: dict[str, Floats], part: Price, block: slice, length: int) -> None:
+def _put(columns: dict[str, Any], part: Price, block: slice, length: int) -> None:
     """Write one block's values into whole columns; a value that is the same for all cases stays one number."""
     for field in fields(Price):
         value = getattr(part, field.name)
@@ -88,7 +89,7 @@ def _put(columns: dict[str, Floats], part: Price, block: slice, length: int) -> 
         columns[field.name][block] = value
 
 
-def moved_bytes(inputs: Inputs, tokens: Numbers) -> Floats:
+def moved_bytes(inputs: Inputs, tokens: Numbers) -> Numbers:
     """Bytes of whole blocks that one GPU copies for `tokens`."""
     return kv_cache.kv_bytes_in_blocks(
         inputs.kv_layers,
@@ -99,7 +100,7 @@ def moved_bytes(inputs: Inputs, tokens: Numbers) -> Floats:
     )
 
 
-def copy_count(inputs: Inputs, tokens: Numbers) -> Floats:
+def copy_count(inputs: Inputs, tokens: Numbers) -> Numbers:
     """Copies that each GPU makes one way for `tokens`."""
     return kv_cache.copies(
         inputs.kv_layers,
@@ -110,7 +111,7 @@ def copy_count(inputs: Inputs, tokens: Numbers) -> Floats:
     )
 
 
-def out_s(inputs: Inputs, tokens: Numbers) -> Floats:
+def out_s(inputs: Inputs, tokens: Numbers) -> Numbers:
     """Seconds to copy the KV of `tokens` to the host (D2H)."""
     rate = transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
     return transfer.copy_s(
@@ -118,29 +119,29 @@ def out_s(inputs: Inputs, tokens: Numbers) -> Floats:
     )
 
 
-def in_s(inputs: Inputs, tokens: Numbers) -> Floats:
+def in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
     """Seconds to bring the KV of `tokens` back (H2D), the engine's overhead of one load included."""
     rate = transfer.shared_rate_bytes_per_s(inputs.h2d_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
     copying_s = transfer.copy_s(
         copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_h2d_s, link_bytes_per_s=rate
     )
-    return (copying_s + inputs.load_overhead_s) * np.greater(tokens, 0)
+    return (copying_s + inputs.load_overhead_s) * (tokens > 0)
 
 
-def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Floats:
+def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
     """Seconds to prefill with the GPU to itself, as the engine of the chosen timing takes."""
-    if not np.any(new_tokens):
-        return np.zeros(())
+    if nowhere(new_tokens):
+        return 0.0
     kernels_s = step_time.prefill_s(
         new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
     )
-    return (inputs.engine_factor * kernels_s + inputs.request_overhead_s) * np.greater(new_tokens, 0)
+    return (inputs.engine_factor * kernels_s + inputs.request_overhead_s) * (new_tokens > 0)
 
 
-def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Floats:
+def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
     """Seconds that a prefill adds to the running batch's steps; NaN where that batch exceeds the pool."""
-    if not np.any(new_tokens):
-        return np.zeros(())
+    if nowhere(new_tokens):
+        return 0.0
     kernels_s = step_time.marginal_prefill_s(
         new_tokens,
         past_tokens,
@@ -155,9 +156,9 @@ def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers
     return np.where(unknown, np.nan, inputs.engine_factor * kernels_s)
 
 
-def batch_kv_bytes(inputs: Inputs) -> Floats:
+def batch_kv_bytes(inputs: Inputs) -> Numbers:
     """KV of the running decodes on each GPU. [bytes]"""
-    return np.asarray(inputs.decode_batch * moved_bytes(inputs, inputs.decode_context))
+    return inputs.decode_batch * moved_bytes(inputs, inputs.decode_context)
 
 
 def batch_fits(inputs: Inputs) -> np.ndarray:
@@ -165,14 +166,14 @@ def batch_fits(inputs: Inputs) -> np.ndarray:
     return batch_kv_bytes(inputs) <= inputs.pool_bytes_per_gpu
 
 
-def decode_step_s(inputs: Inputs) -> Floats:
+def decode_step_s(inputs: Inputs) -> Numbers:
     """Seconds of one step of the running batch, the host's part included."""
     kernels_s = step_time.decode_s(inputs.decode_batch, batch_kv_bytes(inputs), inputs.shape, inputs.gpu, tp=inputs.tp)
-    host_s = inputs.decode_host_s + np.asarray(inputs.decode_batch) * inputs.decode_host_s_per_sequence
+    host_s = inputs.decode_host_s + inputs.decode_batch * inputs.decode_host_s_per_sequence
     return inputs.engine_factor * kernels_s + host_s
 
 
-def wait_for_blocks_s(inputs: Inputs) -> Floats:
+def wait_for_blocks_s(inputs: Inputs) -> Numbers:
     r"""Seconds until the running batch has released the blocks that the victim needs; every strategy pays it.
 
     .. math:: t = \frac{S\, R}{D\, c}\, t_\text{step}
@@ -183,27 +184,27 @@ def wait_for_blocks_s(inputs: Inputs) -> Floats:
     return _released_after_s(inputs, inputs.tokens, inputs.decode_context)
 
 
-def queue_s(inputs: Inputs) -> Floats:
+def queue_s(inputs: Inputs) -> Numbers:
     r"""Seconds in the queue where prompt and output are reserved before a request starts.
 
     .. math:: t = \frac{(S + R)\, R}{D\, (c + R)}\, t_\text{step}
 
     Nobody grows into free blocks then, so each finished request releases its whole reservation. An estimate.
     """
-    reserved = np.asarray(inputs.tokens) + inputs.remaining_output
-    return _released_after_s(inputs, reserved, np.asarray(inputs.decode_context) + inputs.remaining_output)
+    reserved = inputs.tokens + inputs.remaining_output
+    return _released_after_s(inputs, reserved, inputs.decode_context + inputs.remaining_output)
 
 
-def _released_after_s(inputs: Inputs, tokens: Numbers, released_per_request: Numbers) -> Floats:
-    released = np.asarray(inputs.decode_batch, float) * released_per_request
+def _released_after_s(inputs: Inputs, tokens: Numbers, released_per_request: Numbers) -> Numbers:
+    released = inputs.decode_batch * released_per_request
     running = (released > 0) & batch_fits(inputs)
     steps = np.multiply(tokens, inputs.remaining_output) / np.where(running, released, np.nan)
-    return np.asarray(steps * decode_step_s(inputs))
+    return steps * decode_step_s(inputs)
 
 
 def wait(inputs: Inputs) -> Price:
     """Never preempt: the price is the queue before the first token (:func:`queue_s`), paid once."""
-    nothing = np.zeros(())
+    nothing = 0.0
     return Price(
         victim_delay_s=queue_s(inputs),
         out_s=nothing,
@@ -213,21 +214,21 @@ def wait(inputs: Inputs) -> Price:
         link_s=nothing,
         host_bytes=nothing,
         recomputed_tokens=nothing,
-        band=np.asarray(inputs.prefill_band),
+        band=inputs.prefill_band,
     )
 
 
 def recompute(inputs: Inputs) -> Price:
     """Drop the KV and prefill again what the GPU's prefix cache has not kept (`survival`), at every preemption."""
-    delay = gpu = tokens = np.zeros(())
+    delay = gpu = tokens = 0.0
     for preempted, context in _preemptions(inputs):
         past = inputs.survival * context
         new = context - past
         delay = delay + preempted * prefill_alone_s(inputs, new, past)
         gpu = gpu + preempted * prefill_marginal_s(inputs, new, past)
         tokens = tokens + preempted * new
-    nothing = np.zeros(())
-    return Price(delay, nothing, nothing, gpu, nothing, nothing, nothing, tokens, np.asarray(inputs.prefill_band))
+    nothing = 0.0
+    return Price(delay, nothing, nothing, gpu, nothing, nothing, nothing, tokens, inputs.prefill_band)
 
 
 def swap(inputs: Inputs) -> Price:
@@ -235,7 +236,7 @@ def swap(inputs: Inputs) -> Price:
 
     On an engine that copies on the compute stream (vLLM V0) the whole batch waits for both.
     """
-    out = back = size = np.zeros(())
+    out = back = size = 0.0
     for preempted, context in _preemptions(inputs):
         out = out + preempted * out_s(inputs, context)
         back = back + preempted * in_s(inputs, context)
@@ -245,12 +246,12 @@ def swap(inputs: Inputs) -> Price:
         victim_delay_s=delay,
         out_s=out,
         in_s=back,
-        gpu_s=delay if inputs.swap_on_compute_stream else np.zeros(()),
+        gpu_s=delay if inputs.swap_on_compute_stream else 0.0,
         link_bytes=size * inputs.tp,
         link_s=delay,
         host_bytes=moved_bytes(inputs, last_context(inputs)) * inputs.tp,
-        recomputed_tokens=np.zeros(()),
-        band=np.asarray(inputs.copy_band),
+        recomputed_tokens=0.0,
+        band=inputs.copy_band,
     )
 
 
@@ -260,7 +261,7 @@ def offload(inputs: Inputs) -> Price:
     What survives in the GPU's prefix cache is not loaded. With `offload_prompt_only` the generated part is
     recomputed after the load. Writing is off the critical path: in `out_s` and on the link, not in the delay.
     """
-    delay = gpu = back = read = tokens = np.zeros(())
+    delay = gpu = back = read = tokens = 0.0
     for preempted, context in _preemptions(inputs):
         kept = inputs.survival * context
         stored = stored_tokens(inputs, context)
@@ -294,7 +295,7 @@ def both(inputs: Inputs) -> Price:
 
     .. math:: t = \min_x \max(t_\text{prefill}(x), t_\text{in}(S - x))
     """
-    delay = gpu = back = read = tokens = np.zeros(())
+    delay = gpu = back = read = tokens = 0.0
     for preempted, context in _preemptions(inputs):
         past = inputs.survival * context
         split, slower_s = _best_split(inputs, past, context)
@@ -321,16 +322,16 @@ def both(inputs: Inputs) -> Price:
     )
 
 
-def _best_split(inputs: Inputs, past: Floats, context: Floats) -> tuple[Floats, Floats]:
+def _best_split(inputs: Inputs, past: Numbers, context: Numbers) -> tuple[Numbers, Numbers]:
     """Tokens to recompute, in whole blocks, and the delay then: where prefill and load meet, or none, or all.
 
     Regula falsi (Anderson and Bjoerck) over whole blocks on the difference of the two, which grows with the split.
     """
-    missing, block = np.asarray(context - past), inputs.block_tokens
+    missing, block = context - past, inputs.block_tokens
     load_all_s, recompute_all_s = in_s(inputs, missing), prefill_alone_s(inputs, missing, past)
     best = np.where(recompute_all_s < load_all_s, missing, 0.0)
     best_s = np.minimum(recompute_all_s, load_all_s)
-    low, high = np.zeros(missing.shape), missing
+    low, high = np.zeros(np.shape(missing)), missing
     low_s, high_s = prefill_alone_s(inputs, np.minimum(1.0, missing), past) - load_all_s, recompute_all_s
     for _ in range(SPLIT_STEPS):
         root = low - low_s * (high - low) / np.maximum(high_s - low_s, TINY_S)
@@ -348,35 +349,33 @@ def _best_split(inputs: Inputs, past: Floats, context: Floats) -> tuple[Floats, 
     return best, best_s
 
 
-def stored_tokens(inputs: Inputs, context: Floats) -> Floats:
+def stored_tokens(inputs: Inputs, context: Numbers) -> Numbers:
     """Tokens that have a host copy: all, or those of the prompt."""
     if not inputs.offload_prompt_only:
         return context
-    return np.maximum(np.asarray(inputs.tokens, float) - inputs.generated_tokens, 0.0)
+    return np.maximum(inputs.tokens - inputs.generated_tokens, 0.0)
 
 
-def _preemptions(inputs: Inputs) -> list[tuple[Floats, Floats]]:
+def _preemptions(inputs: Inputs) -> list[tuple[Numbers, Numbers]]:
     """For each preemption: whether it happens (arrays differ in number) and the context then."""
-    first = np.asarray(inputs.tokens, float)
-    number = np.asarray(inputs.preemptions)
     return [
-        (np.asarray(index < number, dtype=float), first + index * np.asarray(inputs.tokens_between))
-        for index in range(int(np.max(number)))
+        (1.0 * (index < inputs.preemptions), inputs.tokens + index * inputs.tokens_between)
+        for index in range(int(np.max(inputs.preemptions)))
     ]
 
 
-def last_context(inputs: Inputs) -> Floats:
+def last_context(inputs: Inputs) -> Numbers:
     """Context at the last preemption. [tokens]"""
-    return np.asarray(inputs.tokens + (np.asarray(inputs.preemptions, float) - 1) * inputs.tokens_between)
+    return inputs.tokens + (inputs.preemptions - 1.0) * inputs.tokens_between
 
 
 def each_preemption(inputs: Inputs, number: int) -> Inputs:
     """The first `number` preemptions as separate cases of one preemption: the context grows, the prompt does not."""
-    later = np.arange(number) * np.asarray(inputs.tokens_between)
+    later = np.arange(number) * inputs.tokens_between
     return at(
         inputs,
-        tokens=np.asarray(inputs.tokens, float) + later,
-        generated_tokens=np.asarray(inputs.generated_tokens) + later,
+        tokens=inputs.tokens + later,
+        generated_tokens=inputs.generated_tokens + later,
         preemptions=1,
     )
 

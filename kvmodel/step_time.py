@@ -180,7 +180,7 @@ def step_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1
         + all_reduce_s(tokens, shape, gpu, tp=tp)
         + shape.layers * gpu.launch_s_per_layer
     )
-    return seconds * np.greater(tokens, 0)
+    return seconds * (tokens > 0)
 
 
 def decode_s(
@@ -246,7 +246,7 @@ def marginal_prefill_s(
 
     def added_s(chunk: Numbers) -> Numbers:
         mixed_s = step_s(decodes + chunk, shape, gpu, tp=tp, sampled=decodes + 1)
-        return (mixed_s - decoding_s + slower_read_s) * np.greater(chunk, 0)
+        return (mixed_s - decoding_s + slower_read_s) * (chunk > 0)
 
     chunks_s: Numbers = full_chunks * added_s(room) + added_s(rest)
     return chunks_s + attention_s(new, past_tokens, shape, gpu, tp=tp)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvmodel.arrays import Floats, Numbers
+from kvmodel.arrays import Numbers, everywhere
 
 
-def copy_s(copies: Numbers, size_bytes: Numbers, *, per_copy_s: Numbers, link_bytes_per_s: Numbers) -> Floats:
+def copy_s(copies: Numbers, size_bytes: Numbers, *, per_copy_s: Numbers, link_bytes_per_s: Numbers) -> Numbers:
     r"""Seconds to move `size_bytes` one way in `copies` pieces.
 
     .. math:: t = N \, t_0 + M / B
@@ -29,23 +29,28 @@ def copy_s(copies: Numbers, size_bytes: Numbers, *, per_copy_s: Numbers, link_by
     >>> copy_s(1, 1e9, per_copy_s=0, link_bytes_per_s=25e9).item()
     0.04
     """
+    holds = (copies >= 0) & (size_bytes >= 0) & (per_copy_s >= 0) & (link_bytes_per_s > 0)
+    if not everywhere(holds):
+        raise ValueError(_refusal(copies, size_bytes, per_copy_s, link_bytes_per_s))
+    return copies * per_copy_s + size_bytes / link_bytes_per_s
+
+
+def _refusal(copies: Numbers, size_bytes: Numbers, per_copy_s: Numbers, link_bytes_per_s: Numbers) -> str:
     for name, value in (("copies", copies), ("size_bytes", size_bytes), ("per_copy_s", per_copy_s)):
-        if np.size(value) and np.min(value) < 0:
-            raise ValueError(f"{name}: {value} is negative; allowed: 0 or more")
-    if np.size(link_bytes_per_s) and np.min(link_bytes_per_s) <= 0:
-        raise ValueError(f"link_bytes_per_s: {link_bytes_per_s} given; allowed: above 0")
-    return np.asarray(np.multiply(copies, per_copy_s) + np.divide(size_bytes, link_bytes_per_s))
+        if not np.all(value >= 0):
+            return f"{name}: {value} given; allowed: 0 or more"
+    return f"link_bytes_per_s: {link_bytes_per_s} given; allowed: above 0"
 
 
-def effective_bytes_per_s(size_bytes: Numbers, seconds: Numbers) -> Floats:
+def effective_bytes_per_s(size_bytes: Numbers, seconds: Numbers) -> Numbers:
     """The rate that a copy reached with everything in it. [bytes/s]"""
-    return np.asarray(np.divide(size_bytes, seconds))
+    return size_bytes / seconds
 
 
-def shared_rate_bytes_per_s(link_bytes_per_s: Numbers, tp: Numbers, host_memory_bytes_per_s: Numbers) -> Floats:
+def shared_rate_bytes_per_s(link_bytes_per_s: Numbers, tp: Numbers, host_memory_bytes_per_s: Numbers) -> Numbers:
     """Rate that each of `tp` GPUs gets when all copy at once: its own link, or its part of the host's memory.
 
     A link that one GPU was measured on is not slowed by a host figure below it.
     """
     together = np.maximum(host_memory_bytes_per_s, link_bytes_per_s)
-    return np.minimum(link_bytes_per_s, np.divide(together, tp))
+    return np.minimum(link_bytes_per_s, together / tp)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer import controls, crossover, prose, show, verdict
 from explorer.frame import frame
-from kvmodel import figure19, parts
+from kvmodel import parts
 from kvmodel.charts import crossover as charts
 from kvmodel.charts import theme
 from kvmodel.figures import figure19_figures, figures
@@ -13,7 +13,7 @@ answer, side, rest = frame("crossover")
 with answer:
     crossover.presets()
 result = controls.comparison(answer, side)
-numbers = figures(result) | figure19_figures(figure19.figure19())
+numbers = figures(result) | figure19_figures(crossover.paper())
 with answer:
     verdict.headline(result)
     view = crossover.view()

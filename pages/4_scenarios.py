@@ -4,20 +4,18 @@ import streamlit as st
 
 from explorer import controls, prose, scenarios, show
 from explorer.frame import frame
-from kvmodel.charts import scenarios as charts
-from kvmodel.charts import theme
 from kvmodel.scenarios import judge
 
 answer, side, rest = frame("scenarios")
 result = controls.comparison(answer, side)
 with answer:
     st.markdown(prose.text("scenarios", "lead"))
-    rows = scenarios.rows()
     st.subheader(prose.label("scenarios", "chart"))
-    show.chart(charts.outcomes(rows, palette=theme.STREAMLIT), alt=charts.outcomes_alt(rows), key="scenarios")
+    figure, alt = scenarios.overview()
+    show.chart(figure, alt=alt, key="scenarios")
     st.caption(prose.text("scenarios", "note"))
 with rest:
-    for row in rows:
+    for row in scenarios.rows():
         scenarios.show_row(row)
     st.subheader(prose.label("scenarios", "own"))
     st.markdown(prose.text("scenarios", "own_lead"))

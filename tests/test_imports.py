@@ -125,7 +125,7 @@ def test_plotly_draws_in_charts_alone_and_streamlit_shows_in_the_app_alone(name)
     used = tops(path)
     if not path.is_relative_to(PACKAGE / "charts"):
         assert "plotly" not in used
-    if path.is_relative_to(PACKAGE) or path.is_relative_to(ROOT / "benchmarks"):
+    if path.is_relative_to(PACKAGE):
         assert not used & {"streamlit", "explorer", "pages", "app"}
     if path.is_relative_to(ROOT / "explorer"):
         assert not used & {"pages", "app"}
