@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,31 +19,35 @@ from kvmodel.verdict import Verdict, verdict
 
 @dataclass(frozen=True)
 class Comparison:
-    """A Case with its numbers, prices, break-evens and verdict."""
+    """A Case with its numbers; prices, break-evens and verdict are worked out when they are asked for."""
 
     case: Case
     inputs: Inputs
-    prices: dict[str, Price]
-    wait_for_blocks_s: float
-    even: BreakEven
-    verdict: Verdict
-    notes: tuple[str, ...]
+
+    @cached_property
+    def prices(self) -> dict[str, Price]:
+        return recovery.price(self.inputs)
+
+    @cached_property
+    def even(self) -> BreakEven:
+        return break_even.solve(self.inputs)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return verdict(self.inputs, self.prices, self.even)
+
+    @cached_property
+    def wait_for_blocks_s(self) -> float:
+        return float(recovery.wait_for_blocks_s(self.inputs))
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        return notes(self.inputs)
 
 
 def compare_case(case: Case) -> Comparison:
     """Price a Case. Raises DoesNotFit (one sentence) where model or request exceed the GPU's memory."""
-    inputs = resolve.inputs(case)
-    prices = recovery.price(inputs)
-    even = break_even.solve(inputs)
-    return Comparison(
-        case=case,
-        inputs=inputs,
-        prices=prices,
-        wait_for_blocks_s=float(recovery.wait_for_blocks_s(inputs)),
-        even=even,
-        verdict=verdict(inputs, prices, even),
-        notes=notes(inputs),
-    )
+    return Comparison(case, resolve.inputs(case))
 
 
 def notes(inputs: Inputs) -> tuple[str, ...]:

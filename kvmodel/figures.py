@@ -28,12 +28,16 @@ NONE = "–"
 
 
 def figures(result: Comparison) -> dict[str, str]:
-    """Placeholder name -> text, for the prose of every page."""
+    """Placeholder name -> text: the case, its prices and what turns them."""
+    return case_figures(result) | price_figures(result) | break_even_figures(result)
+
+
+def case_figures(result: Comparison) -> dict[str, str]:
+    """The inputs of a case and what follows from them without a price."""
     case, inputs = result.case, result.inputs
     size = float(recovery.moved_bytes(inputs, inputs.tokens))
     copies = float(recovery.copy_count(inputs, inputs.tokens))
-    pair, best = result.verdict.swap_or_recompute, result.verdict.best
-    texts = {
+    return {
         "model": catalog.model(case.model).label,
         "gpu": catalog.gpu(case.gpu).label,
         "link": catalog.link(case.link_id).label,
@@ -59,6 +63,13 @@ def figures(result: Comparison) -> dict[str, str]:
         "effective_rate": format_rate(float(break_even.effective_copy_bytes_per_s(inputs))),
         "wait_for_blocks": format_seconds(result.wait_for_blocks_s),
         "floor": format_seconds(float(step_time.floor_s(case.tokens, 0, inputs.shape, inputs.gpu, tp=case.tp))),
+    }
+
+
+def price_figures(result: Comparison) -> dict[str, str]:
+    """Every strategy's price, and who wins."""
+    pair, best = result.verdict.swap_or_recompute, result.verdict.best
+    texts = {
         "pair_winner": pair.winner,
         "pair_loser": str(pair.runner_up),
         "pair_factor": _ratio(pair.factor),
@@ -74,7 +85,7 @@ def figures(result: Comparison) -> dict[str, str]:
         texts[f"{name}_gpu"] = format_seconds(float(price.gpu_s))
     texts["swap_out"] = format_seconds(float(result.prices["swap"].out_s))
     texts["swap_in"] = format_seconds(float(result.prices["swap"].in_s))
-    return texts | break_even_figures(result)
+    return texts
 
 
 def break_even_figures(result: Comparison) -> dict[str, str]:

@@ -6,11 +6,11 @@ from explorer import controls, prose, show
 from explorer.frame import frame
 from kvmodel import curves, formula, kv_table, tables
 from kvmodel.charts import kv_size, theme
-from kvmodel.figures import figures, has_fixed_part, kv_figures
+from kvmodel.figures import case_figures, has_fixed_part, kv_figures
 
 answer, side, rest = frame("kv_size")
 result = controls.comparison(answer, side)
-numbers = figures(result) | kv_figures(result)
+numbers = case_figures(result) | kv_figures(result)
 with answer:
     st.markdown(prose.text("kv_size", "lead", numbers))
     if result.case.tp > 1:

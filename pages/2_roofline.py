@@ -6,12 +6,12 @@ from explorer import controls, prose, show
 from explorer.frame import frame
 from kvmodel import roofline_points
 from kvmodel.charts import roofline, theme
-from kvmodel.figures import figures, roofline_figures
+from kvmodel.figures import case_figures, roofline_figures
 
 answer, side, rest = frame("roofline")
 result = controls.comparison(answer, side)
 line, step = roofline_points.roofline_of(result), roofline_points.step_curve(result)
-numbers = figures(result) | roofline_figures(result, line, step)
+numbers = case_figures(result) | roofline_figures(result, line, step)
 with answer:
     st.markdown(prose.text("roofline", "lead", numbers))
     st.subheader(prose.label("roofline", "roofline"))

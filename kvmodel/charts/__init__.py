@@ -84,13 +84,13 @@ _WITHOUT_CASE = ("figure19", "scenarios")
 
 
 def draw(name: str, case: Case, *, palette: Palette = LIGHT) -> go.Figure:
-    """A chart by name, computed for a Case, with a footer that says for which.
+    """A chart by name, computed for a Case, with a footer that says for which where no page does.
 
     Raises CaseError, one sentence, on an unknown name or a Case that does not fit.
     """
     chart = _chart(name)
     fig = chart.figure(*chart.shows(case), palette=palette)
-    return labels.footer(fig, None if name in _WITHOUT_CASE else case, palette)
+    return fig if palette is STREAMLIT else labels.footer(fig, None if name in _WITHOUT_CASE else case, palette)
 
 
 def alt(name: str, case: Case) -> str:

@@ -40,7 +40,9 @@ def apart(places_px: Sequence[float], height_px: float, gap_px: float = GAP_PX) 
     order = np.argsort(places_px)
     moved = np.array(places_px, dtype=float)[order]
     for _ in range(60):
-        overlap = np.maximum(gap_px - np.diff(moved), 0.0)
+        overlap = np.maximum(gap_px - (moved[1:] - moved[:-1]), 0.0)
+        if not overlap.any():
+            break
         moved[:-1] -= overlap / 2
         moved[1:] += overlap / 2
     floors = gap_px * np.arange(moved.size)
