@@ -15,7 +15,7 @@ import numpy as np
 from kvmodel import break_even, recovery, resolve
 from kvmodel.case import Case
 from kvmodel.comparison import compare_case
-from kvmodel.recovery import at
+from kvmodel.costs import at
 
 ROUNDS = 7
 

@@ -312,8 +312,8 @@ MUTATIONS = (
     Mutation(
         "break-even of one direction",
         "break_even.py",
-        "return 2 * recovery.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
-        "return recovery.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
+        "return 2 * costs.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
+        "return costs.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
     ),
     Mutation(
         "break-even without survival",

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvmodel import recovery
+from kvmodel import costs, recovery
 from kvmodel.arrays import Numbers
-from kvmodel.recovery import at
+from kvmodel.costs import at
 from kvmodel.resolve import Inputs
 
 TOLERANCE = 1e-4
@@ -48,12 +48,12 @@ def solve(inputs: Inputs) -> BreakEven:
 def recompute_s(inputs: Inputs) -> Numbers:
     """Recomputing once, alone on the GPU."""
     past = np.multiply(inputs.survival, inputs.tokens)
-    return recovery.prefill_alone_s(inputs, inputs.tokens - past, past)
+    return costs.prefill_alone_s(inputs, inputs.tokens - past, past)
 
 
 def swap_s(inputs: Inputs) -> Numbers:
     """Copying once out and in."""
-    return recovery.out_s(inputs, inputs.tokens) + recovery.in_s(inputs, inputs.tokens)
+    return costs.out_s(inputs, inputs.tokens) + costs.in_s(inputs, inputs.tokens)
 
 
 def copy_bytes_per_s(inputs: Inputs) -> float | None:
@@ -68,19 +68,19 @@ def copy_bytes_per_s(inputs: Inputs) -> float | None:
 def copy_rate_of_equal_cost(inputs: Inputs) -> Numbers:
     """As :func:`copy_bytes_per_s`, over arrays; infinite where nothing is recomputed."""
     with np.errstate(divide="ignore"):
-        return 2 * recovery.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)
+        return 2 * costs.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)
 
 
 def effective_copy_bytes_per_s(inputs: Inputs) -> Numbers:
     """The rate that out and in reach together, overheads included: compare it with the break-even."""
-    return 2 * recovery.moved_bytes(inputs, inputs.tokens) / swap_s(inputs)
+    return 2 * costs.moved_bytes(inputs, inputs.tokens) / swap_s(inputs)
 
 
 def bytes_per_copy(inputs: Inputs) -> float | None:
     """Size of a copy at which out and in take as long as recomputing alone: smaller ones lose to recompute."""
-    size = recovery.moved_bytes(inputs, inputs.tokens)
+    size = costs.moved_bytes(inputs, inputs.tokens)
     per_copy_s = np.add(inputs.per_copy_d2h_s, inputs.per_copy_h2d_s)
-    without_copies_s = swap_s(inputs) - recovery.copy_count(inputs, inputs.tokens) * per_copy_s
+    without_copies_s = swap_s(inputs) - costs.copy_count(inputs, inputs.tokens) * per_copy_s
     left_s = recompute_s(inputs) - without_copies_s
     if left_s <= 0 or per_copy_s <= 0:
         return None
@@ -112,7 +112,7 @@ def most_tokens(inputs: Inputs) -> float:
     """Longest context whose KV the pool of a GPU holds, up to ten million tokens."""
 
     def excess(tokens: Numbers) -> Numbers:
-        return recovery.moved_bytes(inputs, tokens) - inputs.pool_bytes_per_gpu
+        return costs.moved_bytes(inputs, tokens) - inputs.pool_bytes_per_gpu
 
     return MOST_TOKENS if excess(MOST_TOKENS) <= 0 else bisect(excess, 1.0, MOST_TOKENS)
 

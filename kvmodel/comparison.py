@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kvmodel import break_even, recovery, resolve
+from kvmodel import break_even, costs, recovery, resolve
 from kvmodel.break_even import BreakEven
 from kvmodel.case import Case, case_from
 from kvmodel.recovery import Price
@@ -38,7 +38,7 @@ class Comparison:
 
     @cached_property
     def wait_for_blocks_s(self) -> float:
-        return float(recovery.wait_for_blocks_s(self.inputs))
+        return float(costs.wait_for_blocks_s(self.inputs))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -52,9 +52,9 @@ def compare_case(case: Case) -> Comparison:
 
 def notes(inputs: Inputs) -> tuple[str, ...]:
     """What a reader must know about these numbers; empty where nothing is out of the ordinary."""
-    if recovery.batch_fits(inputs).all():
+    if costs.batch_fits(inputs).all():
         return ()
-    each = float(recovery.moved_bytes(inputs, inputs.decode_context))
+    each = float(costs.moved_bytes(inputs, inputs.decode_context))
     pool, batch = float(np.asarray(inputs.pool_bytes_per_gpu)), float(np.asarray(inputs.decode_batch))
     return (
         f"decode_batch: {format_count(batch)} running requests need {format_bytes(each * batch)} of KV on each GPU, "

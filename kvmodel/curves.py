@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kvmodel import break_even, catalog, kv_cache, recovery
+from kvmodel import break_even, catalog, costs, kv_cache, recovery
 from kvmodel.arrays import Floats
 from kvmodel.case import BYTES_PER_VALUE
 from kvmodel.comparison import Comparison
-from kvmodel.recovery import STRATEGIES, at
+from kvmodel.costs import at
+from kvmodel.recovery import STRATEGIES
 
 LENGTH_POINTS = 161
 MAP_POINTS = 81
@@ -84,7 +85,7 @@ def cost_by_block(result: Comparison, layouts: tuple[str, ...]) -> BlockCurves:
     for layout in layouts:
         laid_out = at(one, layout=layout)
         swap_s[layout] = recovery.swap(laid_out).victim_delay_s
-        size, copies = recovery.moved_bytes(laid_out, one.tokens), recovery.copy_count(laid_out, one.tokens)
+        size, copies = costs.moved_bytes(laid_out, one.tokens), costs.copy_count(laid_out, one.tokens)
         per_copy[layout] = size / copies
     recompute_s = recovery.recompute(at(result.inputs, preemptions=1)).victim_delay_s
     return BlockCurves(BLOCK_SIZES, swap_s, per_copy, float(recompute_s), result.case.block_tokens, result.case.layout)

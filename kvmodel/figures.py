@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvmodel import assumptions, break_even, catalog, kv_cache, recovery, roofline, step_time
+from kvmodel import assumptions, break_even, catalog, costs, kv_cache, roofline, step_time
 from kvmodel.case import BYTES_PER_VALUE
 from kvmodel.comparison import Comparison
 from kvmodel.figure19 import Figure19
@@ -35,8 +35,8 @@ def figures(result: Comparison) -> dict[str, str]:
 def case_figures(result: Comparison) -> dict[str, str]:
     """The inputs of a case and what follows from them without a price."""
     case, inputs = result.case, result.inputs
-    size = float(recovery.moved_bytes(inputs, inputs.tokens))
-    copies = float(recovery.copy_count(inputs, inputs.tokens))
+    size = float(costs.moved_bytes(inputs, inputs.tokens))
+    copies = float(costs.copy_count(inputs, inputs.tokens))
     return {
         "model": catalog.model(case.model).label,
         "gpu": catalog.gpu(case.gpu).label,
@@ -155,7 +155,7 @@ def roofline_figures(result: Comparison, line: Roofline, step: StepCurve) -> dic
         "weight_read": format_seconds(float(step_time.weight_read_s(short, shape, gpu, tp=case.tp))),
         "short_step": format_seconds(float(step_time.step_s(short, shape, gpu, tp=case.tp))),
         "short_compute": format_seconds(float(step_time.compute_s(short, shape, gpu, tp=case.tp))),
-        "batch_kv": format_bytes(float(recovery.batch_kv_bytes(result.inputs)) * case.tp),
+        "batch_kv": format_bytes(float(costs.batch_kv_bytes(result.inputs)) * case.tp),
         "article_ridge": significant(assumptions.value("article", "ridge_flop_per_byte"), 3),
         "gemm": format_percent(float(np.asarray(gpu.gemm_efficiency))),
         "attention": format_percent(float(np.asarray(gpu.attention_efficiency))),

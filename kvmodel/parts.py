@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvmodel import recovery, step_time
+from kvmodel import costs, recovery, step_time
 from kvmodel.arrays import Floats
-from kvmodel.recovery import at
+from kvmodel.costs import at
 from kvmodel.resolve import Inputs
 
 PARTS = (
@@ -23,13 +23,13 @@ def parts(inputs: Inputs) -> dict[str, dict[str, float]]:
     one = at(inputs, preemptions=1)
     context = float(np.asarray(one.tokens))
     past = float(np.asarray(one.survival)) * context
-    blocks_s = {"wait for blocks": float(recovery.wait_for_blocks_s(one))}
+    blocks_s = {"wait for blocks": float(costs.wait_for_blocks_s(one))}
     stored = float(np.asarray(recovery.stored_tokens(one, np.asarray(context))))
     load = max(stored - past, 0.0)
     split = float(recovery.both(one).recomputed_tokens)
     recomputing, loading = recompute_parts(one, split, past), in_parts(one, context - past - split)
     return {
-        "wait": {"queue": float(recovery.queue_s(one))},
+        "wait": {"queue": float(costs.queue_s(one))},
         "recompute": blocks_s | recompute_parts(one, context - past, past),
         "swap": blocks_s | out_parts(one, context) | in_parts(one, context),
         "offload": blocks_s
@@ -45,7 +45,7 @@ def recompute_parts(inputs: Inputs, new_tokens: float, past_tokens: float) -> di
     kernels = step_time.prefill_parts_s(
         new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
     )
-    whole_s = recovery.prefill_alone_s(inputs, new_tokens, past_tokens)
+    whole_s = costs.prefill_alone_s(inputs, new_tokens, past_tokens)
     return {name: float(seconds) for name, seconds in kernels.items()} | {
         "engine": float(whole_s - sum(kernels.values(), start=np.zeros(())))
     }
@@ -53,17 +53,17 @@ def recompute_parts(inputs: Inputs, new_tokens: float, past_tokens: float) -> di
 
 def out_parts(inputs: Inputs, tokens: float) -> dict[str, float]:
     """A copy to the host: the calls, and the bytes on the wire."""
-    calls_s = recovery.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_d2h_s)
-    return {"per-copy out": float(calls_s), "wire out": float(recovery.out_s(inputs, tokens) - calls_s)}
+    calls_s = costs.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_d2h_s)
+    return {"per-copy out": float(calls_s), "wire out": float(costs.out_s(inputs, tokens) - calls_s)}
 
 
 def in_parts(inputs: Inputs, tokens: float) -> dict[str, float]:
     """A load: the calls, the bytes on the wire, and what the engine adds."""
     if tokens <= 0:
         return {}
-    calls_s = recovery.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_h2d_s)
+    calls_s = costs.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_h2d_s)
     engine_s: Floats = np.asarray(inputs.load_overhead_s)
-    wire_s = recovery.in_s(inputs, tokens) - calls_s - engine_s
+    wire_s = costs.in_s(inputs, tokens) - calls_s - engine_s
     return {"per-copy in": float(calls_s), "wire in": float(wire_s), "engine": float(engine_s)}
 
 

@@ -6,13 +6,13 @@ blocks is paid by every strategy and stands apart. All of it broadcasts over arr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
-from kvmodel import kv_cache, step_time, transfer
-from kvmodel.arrays import Numbers, nowhere
+from kvmodel import costs
+from kvmodel.arrays import Numbers
 from kvmodel.resolve import Inputs
 
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
@@ -62,7 +62,7 @@ def price(inputs: Inputs) -> dict[str, Price]:
     whole: dict[str, dict[str, Any]] = {name: {} for name in STRATEGIES}
     for start in range(0, length, BLOCK_CASES):
         block = slice(start, start + BLOCK_CASES)
-        for name, part in _price_block(at(inputs, **{key: column[block] for key, column in cut.items()})).items():
+        for name, part in _price_block(costs.at(inputs, **{key: column[block] for key, column in cut.items()})).items():
             _put(whole[name], part, block, length)
     return {name: Price(**values) for name, values in whole.items()}
 
@@ -89,124 +89,11 @@ def _put(columns: dict[str, Any], part: Price, block: slice, length: int) -> Non
         columns[field.name][block] = value
 
 
-def moved_bytes(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Bytes of whole blocks that one GPU copies for `tokens`."""
-    return kv_cache.kv_bytes_in_blocks(
-        inputs.kv_layers,
-        tokens,
-        block_tokens=inputs.block_tokens,
-        bytes_per_value=inputs.bytes_per_value,
-        tp=inputs.tp,
-    )
-
-
-def copy_count(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Copies that each GPU makes one way for `tokens`."""
-    return kv_cache.copies(
-        inputs.kv_layers,
-        tokens,
-        block_tokens=inputs.block_tokens,
-        layout=inputs.layout,
-        runs_per_block=inputs.runs_per_block,
-    )
-
-
-def out_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Seconds to copy the KV of `tokens` to the host (D2H)."""
-    rate = transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
-    return transfer.copy_s(
-        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_d2h_s, link_bytes_per_s=rate
-    )
-
-
-def in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Seconds to bring the KV of `tokens` back (H2D), the engine's overhead of one load included."""
-    rate = transfer.shared_rate_bytes_per_s(inputs.h2d_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
-    copying_s = transfer.copy_s(
-        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_h2d_s, link_bytes_per_s=rate
-    )
-    return (copying_s + inputs.load_overhead_s) * (tokens > 0)
-
-
-def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
-    """Seconds to prefill with the GPU to itself, as the engine of the chosen timing takes."""
-    if nowhere(new_tokens):
-        return 0.0
-    kernels_s = step_time.prefill_s(
-        new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
-    )
-    return (inputs.engine_factor * kernels_s + inputs.request_overhead_s) * (new_tokens > 0)
-
-
-def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
-    """Seconds that a prefill adds to the running batch's steps; NaN where that batch exceeds the pool."""
-    if nowhere(new_tokens):
-        return 0.0
-    kernels_s = step_time.marginal_prefill_s(
-        new_tokens,
-        past_tokens,
-        inputs.shape,
-        inputs.gpu,
-        decode_sequences=inputs.decode_batch,
-        decode_kv_bytes_per_gpu=batch_kv_bytes(inputs),
-        max_num_batched_tokens=inputs.max_num_batched_tokens,
-        tp=inputs.tp,
-    )
-    unknown = ~batch_fits(inputs) & np.greater(new_tokens, 0)
-    return np.where(unknown, np.nan, inputs.engine_factor * kernels_s)
-
-
-def batch_kv_bytes(inputs: Inputs) -> Numbers:
-    """KV of the running decodes on each GPU. [bytes]"""
-    return inputs.decode_batch * moved_bytes(inputs, inputs.decode_context)
-
-
-def batch_fits(inputs: Inputs) -> np.ndarray:
-    """Whether the running batch's own KV fits in the pool."""
-    return batch_kv_bytes(inputs) <= inputs.pool_bytes_per_gpu
-
-
-def decode_step_s(inputs: Inputs) -> Numbers:
-    """Seconds of one step of the running batch, the host's part included."""
-    kernels_s = step_time.decode_s(inputs.decode_batch, batch_kv_bytes(inputs), inputs.shape, inputs.gpu, tp=inputs.tp)
-    host_s = inputs.decode_host_s + inputs.decode_batch * inputs.decode_host_s_per_sequence
-    return inputs.engine_factor * kernels_s + host_s
-
-
-def wait_for_blocks_s(inputs: Inputs) -> Numbers:
-    r"""Seconds until the running batch has released the blocks that the victim needs; every strategy pays it.
-
-    .. math:: t = \frac{S\, R}{D\, c}\, t_\text{step}
-
-    D requests of context c finish every R steps and release `D (c + R)` tokens while the others take `D R`.
-    NaN without a running batch that fits. An estimate: the scheduler simulation gives the real one.
-    """
-    return _released_after_s(inputs, inputs.tokens, inputs.decode_context)
-
-
-def queue_s(inputs: Inputs) -> Numbers:
-    r"""Seconds in the queue where prompt and output are reserved before a request starts.
-
-    .. math:: t = \frac{(S + R)\, R}{D\, (c + R)}\, t_\text{step}
-
-    Nobody grows into free blocks then, so each finished request releases its whole reservation. An estimate.
-    """
-    reserved = inputs.tokens + inputs.remaining_output
-    return _released_after_s(inputs, reserved, inputs.decode_context + inputs.remaining_output)
-
-
-def _released_after_s(inputs: Inputs, tokens: Numbers, released_per_request: Numbers) -> Numbers:
-    released = inputs.decode_batch * released_per_request
-    running = (released > 0) & batch_fits(inputs)
-    steps = np.multiply(tokens, inputs.remaining_output) / np.where(running, released, np.nan)
-    return steps * decode_step_s(inputs)
-
-
 def wait(inputs: Inputs) -> Price:
-    """Never preempt: the price is the queue before the first token (:func:`queue_s`), paid once."""
+    """Never preempt: the price is the queue before the first token (:func:`kvmodel.costs.queue_s`), paid once."""
     nothing = 0.0
     return Price(
-        victim_delay_s=queue_s(inputs),
+        victim_delay_s=costs.queue_s(inputs),
         out_s=nothing,
         in_s=nothing,
         gpu_s=nothing,
@@ -224,8 +111,8 @@ def recompute(inputs: Inputs) -> Price:
     for preempted, context in _preemptions(inputs):
         past = inputs.survival * context
         new = context - past
-        delay = delay + preempted * prefill_alone_s(inputs, new, past)
-        gpu = gpu + preempted * prefill_marginal_s(inputs, new, past)
+        delay = delay + preempted * costs.prefill_alone_s(inputs, new, past)
+        gpu = gpu + preempted * costs.prefill_marginal_s(inputs, new, past)
         tokens = tokens + preempted * new
     nothing = 0.0
     return Price(delay, nothing, nothing, gpu, nothing, nothing, nothing, tokens, inputs.prefill_band)
@@ -238,9 +125,9 @@ def swap(inputs: Inputs) -> Price:
     """
     out = back = size = 0.0
     for preempted, context in _preemptions(inputs):
-        out = out + preempted * out_s(inputs, context)
-        back = back + preempted * in_s(inputs, context)
-        size = size + preempted * 2 * moved_bytes(inputs, context)
+        out = out + preempted * costs.out_s(inputs, context)
+        back = back + preempted * costs.in_s(inputs, context)
+        size = size + preempted * 2 * costs.moved_bytes(inputs, context)
     delay = out + back
     return Price(
         victim_delay_s=delay,
@@ -249,7 +136,7 @@ def swap(inputs: Inputs) -> Price:
         gpu_s=delay if inputs.swap_on_compute_stream else 0.0,
         link_bytes=size * inputs.tp,
         link_s=delay,
-        host_bytes=moved_bytes(inputs, last_context(inputs)) * inputs.tp,
+        host_bytes=costs.moved_bytes(inputs, last_context(inputs)) * inputs.tp,
         recomputed_tokens=0.0,
         band=inputs.copy_band,
     )
@@ -268,15 +155,15 @@ def offload(inputs: Inputs) -> Price:
         load = np.maximum(stored - kept, 0.0)
         past = np.maximum(stored, kept)
         new = context - past
-        loading = in_s(inputs, load)
-        delay = delay + preempted * (loading + prefill_alone_s(inputs, new, past))
-        gpu = gpu + preempted * prefill_marginal_s(inputs, new, past)
+        loading = costs.in_s(inputs, load)
+        delay = delay + preempted * (loading + costs.prefill_alone_s(inputs, new, past))
+        gpu = gpu + preempted * costs.prefill_marginal_s(inputs, new, past)
         back = back + preempted * loading
-        read = read + preempted * moved_bytes(inputs, load)
+        read = read + preempted * costs.moved_bytes(inputs, load)
         tokens = tokens + preempted * new
     stored_last = stored_tokens(inputs, last_context(inputs))
-    written = moved_bytes(inputs, stored_last)
-    writing = out_s(inputs, stored_last)
+    written = costs.moved_bytes(inputs, stored_last)
+    writing = costs.out_s(inputs, stored_last)
     return Price(
         victim_delay_s=delay,
         out_s=writing,
@@ -300,15 +187,15 @@ def both(inputs: Inputs) -> Price:
         past = inputs.survival * context
         split, slower_s = _best_split(inputs, past, context)
         load = context - past - split
-        loading = in_s(inputs, load)
+        loading = costs.in_s(inputs, load)
         delay = delay + preempted * slower_s
-        gpu = gpu + preempted * prefill_marginal_s(inputs, split, past)
+        gpu = gpu + preempted * costs.prefill_marginal_s(inputs, split, past)
         back = back + preempted * loading
-        read = read + preempted * moved_bytes(inputs, load)
+        read = read + preempted * costs.moved_bytes(inputs, load)
         tokens = tokens + preempted * split
     last = last_context(inputs)
-    written = moved_bytes(inputs, last)
-    writing = out_s(inputs, last)
+    written = costs.moved_bytes(inputs, last)
+    writing = costs.out_s(inputs, last)
     return Price(
         victim_delay_s=delay,
         out_s=writing,
@@ -328,15 +215,15 @@ def _best_split(inputs: Inputs, past: Numbers, context: Numbers) -> tuple[Number
     Regula falsi (Anderson and Bjoerck) over whole blocks on the difference of the two, which grows with the split.
     """
     missing, block = context - past, inputs.block_tokens
-    load_all_s, recompute_all_s = in_s(inputs, missing), prefill_alone_s(inputs, missing, past)
+    load_all_s, recompute_all_s = costs.in_s(inputs, missing), costs.prefill_alone_s(inputs, missing, past)
     best = np.where(recompute_all_s < load_all_s, missing, 0.0)
     best_s = np.minimum(recompute_all_s, load_all_s)
     low, high = np.zeros(np.shape(missing)), missing
-    low_s, high_s = prefill_alone_s(inputs, np.minimum(1.0, missing), past) - load_all_s, recompute_all_s
+    low_s, high_s = costs.prefill_alone_s(inputs, np.minimum(1.0, missing), past) - load_all_s, recompute_all_s
     for _ in range(SPLIT_STEPS):
         root = low - low_s * (high - low) / np.maximum(high_s - low_s, TINY_S)
         split = np.clip(np.floor(root / block) * block, low + block, high)
-        computing_s, loading_s = prefill_alone_s(inputs, split, past), in_s(inputs, missing - split)
+        computing_s, loading_s = costs.prefill_alone_s(inputs, split, past), costs.in_s(inputs, missing - split)
         slower_s = np.maximum(computing_s, loading_s)
         best, best_s = np.where(slower_s < best_s, split, best), np.minimum(slower_s, best_s)
         split_s = computing_s - loading_s
@@ -372,14 +259,9 @@ def last_context(inputs: Inputs) -> Numbers:
 def each_preemption(inputs: Inputs, number: int) -> Inputs:
     """The first `number` preemptions as separate cases of one preemption: the context grows, the prompt does not."""
     later = np.arange(number) * inputs.tokens_between
-    return at(
+    return costs.at(
         inputs,
         tokens=inputs.tokens + later,
         generated_tokens=inputs.generated_tokens + later,
         preemptions=1,
     )
-
-
-def at(inputs: Inputs, **changed: object) -> Inputs:
-    """The same inputs with some replaced: `at(inputs, tokens=np.geomspace(128, 131072, 160))`."""
-    return replace(inputs, **changed)  # type: ignore[arg-type]

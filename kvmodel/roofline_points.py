@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvmodel import break_even, recovery, roofline, step_time
+from kvmodel import break_even, costs, roofline, step_time
 from kvmodel.arrays import Floats, Numbers
 from kvmodel.comparison import Comparison
 
@@ -56,7 +56,7 @@ def roofline_of(result: Comparison) -> Roofline:
     gpu = result.inputs.gpu
     peak, rate = float(np.asarray(gpu.peak_flop_per_s)), float(np.asarray(gpu.hbm_bytes_per_s))
     points = [_prefill_point(result)]
-    if result.case.decode_batch and recovery.batch_fits(result.inputs).all():
+    if result.case.decode_batch and costs.batch_fits(result.inputs).all():
         points.append(_decode_point(result))
     return Roofline(
         intensity_flop_per_byte=INTENSITIES,
@@ -83,7 +83,7 @@ def _decode_point(result: Comparison) -> Point:
     batch = case.decode_batch
     flop = step_time.linear_flop(batch, shape, sampled=batch)
     flop = flop + batch * step_time.attention_flop(1, case.decode_context, shape)
-    kv_bytes = recovery.batch_kv_bytes(inputs)
+    kv_bytes = costs.batch_kv_bytes(inputs)
     moved = step_time.weight_bytes_read(batch, shape) + kv_bytes * inputs.tp
     kernels_s = step_time.decode_s(batch, kv_bytes, shape, inputs.gpu, tp=inputs.tp)
     return _point("decode", result, float(flop), float(moved), float(kernels_s))

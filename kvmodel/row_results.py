@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kvmodel import answers, break_even, capacity, catalog, recovery, resolve, verdict
+from kvmodel import answers, break_even, capacity, catalog, costs, recovery, resolve, verdict
 from kvmodel.arrays import Floats
 from kvmodel.case import Case, DoesNotFit
 from kvmodel.catalog import CatalogError
-from kvmodel.recovery import STRATEGIES, at
+from kvmodel.costs import at
+from kvmodel.recovery import STRATEGIES
 from kvmodel.resolve import Inputs
 
 SCALARS = ("tp",)  # numbers that are one of a group: the rest are arrays
@@ -145,7 +146,7 @@ def _pools(case: Case, values: Results) -> Floats:
 def _compare(case: Case, values: Results) -> tuple[Results, Any]:
     inputs = _inputs(case, values)
     misfits = (inputs.pool_bytes_per_gpu <= 0) | (
-        recovery.moved_bytes(inputs, recovery.last_context(inputs)) > inputs.pool_bytes_per_gpu
+        costs.moved_bytes(inputs, recovery.last_context(inputs)) > inputs.pool_bytes_per_gpu
     )
     prices = recovery.price(inputs)
     contests = _contests(inputs, prices, len(values["tokens"]))
@@ -157,7 +158,7 @@ def _compare(case: Case, values: Results) -> tuple[Results, Any]:
     return results | {
         "winner": [contest.winner for contest in contests],
         "factor": [math.nan if contest.factor is None else contest.factor for contest in contests],
-        "wait_for_blocks_s": recovery.wait_for_blocks_s(inputs),
+        "wait_for_blocks_s": costs.wait_for_blocks_s(inputs),
         "break_even_copy_bytes_per_s": break_even.copy_rate_of_equal_cost(inputs),
     }, misfits
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvmodel import break_even, recovery
+from kvmodel import break_even, costs
 from kvmodel.break_even import BreakEven
 from kvmodel.recovery import Price
 from kvmodel.resolve import Inputs
@@ -88,8 +88,8 @@ def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple
         return _flips_by_gpu_time(inputs, prices)
     swap_wins = bool(break_even.swap_s(inputs) < break_even.recompute_s(inputs))
     then = "recompute" if swap_wins else "swap"
-    size = float(recovery.moved_bytes(inputs, inputs.tokens))
-    copies = float(recovery.copy_count(inputs, inputs.tokens))
+    size = float(costs.moved_bytes(inputs, inputs.tokens))
+    copies = float(costs.copy_count(inputs, inputs.tokens))
     candidates = [
         ("copy_bytes_per_s", float(break_even.effective_copy_bytes_per_s(inputs)), even.copy_bytes_per_s),
         ("bytes_per_copy", size / copies, even.bytes_per_copy),

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from kvmodel import break_even, recovery, resolve
+from kvmodel import break_even, costs, recovery, resolve
 from kvmodel.case import DoesNotFit, case_from
-from kvmodel.recovery import at
+from kvmodel.costs import at
 
 CHECKED = settings(
     derandomize=True, deadline=None, max_examples=50, phases=[Phase.explicit, Phase.generate],
@@ -81,7 +81,7 @@ def test_copy_rate_over_an_array_equals_its_scalars():
 def test_copy_rate_by_hand():
     """1,000 tokens are 63 blocks of 2 MiB; twice that over the prefill's time."""
     inputs = resolve.inputs(case_from({"timing": "kernels", "tokens": 1000}))
-    seconds = float(recovery.prefill_alone_s(inputs, 1000, 0))
+    seconds = float(costs.prefill_alone_s(inputs, 1000, 0))
     assert break_even.copy_bytes_per_s(inputs) == pytest.approx(2 * 63 * 2 * 2**20 / seconds)
 
 
@@ -96,8 +96,8 @@ def test_nothing_to_recompute_has_no_break_even_rate():
 @given(CASES)
 def test_bytes_per_copy_put_back_makes_the_two_equal(choices):
     inputs = fitting(choices)
-    size_bytes = float(recovery.moved_bytes(inputs, inputs.tokens))
-    one_run = float(recovery.copy_count(at(inputs, runs_per_block=1), inputs.tokens))
+    size_bytes = float(costs.moved_bytes(inputs, inputs.tokens))
+    one_run = float(costs.copy_count(at(inputs, runs_per_block=1), inputs.tokens))
 
     def swap_of_pieces_s(piece_bytes):
         return swap_s(inputs, runs_per_block=size_bytes / piece_bytes / one_run)
@@ -197,7 +197,7 @@ def test_preemptions_is_the_first_number_at_which_offload_with_its_write_is_chea
 
 def test_a_slow_write_pays_off_after_some_preemptions():
     inputs = at(resolve.inputs(case_from({"timing": "kernels", "tokens_between": 0})), d2h_bytes_per_s=0.5e9)
-    write_s, load_s = recovery.out_s(inputs, 4096), recovery.in_s(inputs, 4096)
+    write_s, load_s = costs.out_s(inputs, 4096), costs.in_s(inputs, 4096)
     recompute = float(recompute_s(inputs))
     assert break_even.preemptions(inputs) == int(np.floor(write_s / (recompute - load_s))) + 1
 

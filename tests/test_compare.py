@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kvmodel
-from kvmodel import CaseError, compare, recovery
+from kvmodel import CaseError, compare, costs, recovery
 from kvmodel.case import DEFAULTS, DoesNotFit, case_from, limits
 from kvmodel.comparison import compare_case, plain
 
@@ -57,7 +57,7 @@ def test_it_is_what_the_parts_say():
     for name, price in recovery.price(whole.inputs).items():
         for key in KEYS - {"available"}:
             assert result["strategies"][name][key] == plain(getattr(price, key))
-    assert result["wait_for_blocks_s"] == float(recovery.wait_for_blocks_s(whole.inputs))
+    assert result["wait_for_blocks_s"] == float(costs.wait_for_blocks_s(whole.inputs))
 
 
 def test_a_batch_that_exceeds_the_pool_is_noted_and_its_prices_left_out():

@@ -22,6 +22,7 @@ LAYERS = (
     ("step_time",),
     ("capacity",),
     ("resolve",),
+    ("costs",),
     ("recovery",),
     ("break_even", "parts"),
     ("verdict",),

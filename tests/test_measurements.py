@@ -7,9 +7,9 @@ and L40S) and LLMServingSim (RTX 4090); "blog" is the vLLM blog of 2026-01-08, r
 import numpy as np
 import pytest
 
-from kvmodel import break_even, catalog, compare, kv_cache, recovery, resolve, step_time, weights
+from kvmodel import break_even, catalog, compare, costs, kv_cache, resolve, step_time, weights
 from kvmodel.case import case_from
-from kvmodel.recovery import at
+from kvmodel.costs import at
 
 LENGTHS = np.array([512, 2048, 8192, 16384])
 PREFILL_MS = {  # model, GPU, tp, tokens in a step: kernels
@@ -76,8 +76,8 @@ def test_whole_engine_on_an_h100(tokens, recompute_ms, load_ms):
 def test_marginal_prefill_beside_32_decodes_of_2048_on_an_a100():
     """Kernels: 26.6 ms at 512 tokens and 115 ms at 2,048; 2 ms at 64 and 9 ms at 128."""
     inputs = inputs_of(timing="kernels", decode_batch=32, decode_context=2048)
-    marginal_ms = recovery.prefill_marginal_s(inputs, np.array([64, 128, 512, 2048]), 0) * 1000
-    alone_ms = recovery.prefill_alone_s(inputs, np.array([64, 128, 512, 2048]), 0) * 1000
+    marginal_ms = costs.prefill_marginal_s(inputs, np.array([64, 128, 512, 2048]), 0) * 1000
+    alone_ms = costs.prefill_alone_s(inputs, np.array([64, 128, 512, 2048]), 0) * 1000
     assert marginal_ms[0] < 3
     assert marginal_ms[1] < 9
     assert marginal_ms[2] == pytest.approx(26.6, rel=0.20)

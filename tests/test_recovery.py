@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from kvmodel import recovery, resolve, step_time
+from kvmodel import costs, recovery, resolve, step_time
 from kvmodel.case import DoesNotFit, case_from
-from kvmodel.recovery import Price, at, price
+from kvmodel.costs import at
+from kvmodel.recovery import Price, price
 
 CHECKED = settings(
     derandomize=True, deadline=None, max_examples=40, phases=[Phase.explicit, Phase.generate],
@@ -63,7 +64,7 @@ def test_swap_copies_whole_blocks_out_and_in():
 @pytest.mark.parametrize(("layout", "pieces"), [("per-layer-kv", 64), ("per-layer", 32), ("contiguous", 1)])
 def test_swap_counts_copies_by_layout_and_runs(layout, pieces):
     inputs = toy(layout=layout)
-    assert recovery.copy_count(inputs, 1000) == 63 * pieces
+    assert costs.copy_count(inputs, 1000) == 63 * pieces
     assert recovery.swap(inputs).out_s == pytest.approx(out_s(1008, 63 * pieces))
     assert recovery.swap(at(inputs, runs_per_block=3)).in_s == pytest.approx(in_s(1008, 3 * 63 * pieces))
 
@@ -84,7 +85,7 @@ def test_an_engine_adds_its_overhead_to_each_load_and_not_to_writes():
     swap = recovery.swap(toy(load_overhead_s=0.01, preemptions=2, tokens_between=0))
     assert swap.in_s == pytest.approx(2 * (in_s(1008, 63) + 0.01))
     assert swap.out_s == pytest.approx(2 * out_s(1008, 63))
-    assert recovery.in_s(toy(load_overhead_s=0.01), 0) == 0
+    assert costs.in_s(toy(load_overhead_s=0.01), 0) == 0
 
 
 def test_tensor_parallel_shards_copy_side_by_side():
@@ -214,7 +215,7 @@ def best_split_s(inputs):
     past = inputs.survival * inputs.tokens
     missing = inputs.tokens - past
     splits = np.append(np.arange(0, missing, inputs.block_tokens), missing)
-    return np.maximum(recovery.prefill_alone_s(inputs, splits, past), recovery.in_s(inputs, missing - splits)).min()
+    return np.maximum(costs.prefill_alone_s(inputs, splits, past), costs.in_s(inputs, missing - splits)).min()
 
 
 def test_both_splits_where_prefill_meets_load():
@@ -250,8 +251,8 @@ def test_wait_for_blocks_by_hand():
     inputs = toy(decode_batch=8, decode_context=500, remaining_output=40)
     kv_bytes = 8 * 512 * PER_TOKEN
     step_s = step_time.decode_s(8, kv_bytes, inputs.shape, inputs.gpu)
-    assert recovery.decode_step_s(inputs) == pytest.approx(step_s)
-    assert recovery.wait_for_blocks_s(inputs) == pytest.approx(10 * step_s)
+    assert costs.decode_step_s(inputs) == pytest.approx(step_s)
+    assert costs.wait_for_blocks_s(inputs) == pytest.approx(10 * step_s)
     assert recovery.wait(inputs).victim_delay_s == pytest.approx(1040 * 40 / (8 * 540) * step_s)
 
 
@@ -260,13 +261,13 @@ def test_a_decode_step_has_the_hosts_part():
         decode_batch=8, decode_context=500, engine_factor=1.5, decode_host_s=0.04, decode_host_s_per_sequence=1e-3
     )
     step_s = step_time.decode_s(8, 8 * 512 * PER_TOKEN, inputs.shape, inputs.gpu)
-    assert recovery.decode_step_s(inputs) == pytest.approx(1.5 * step_s + 0.048)
+    assert costs.decode_step_s(inputs) == pytest.approx(1.5 * step_s + 0.048)
 
 
 def test_no_batch_or_one_that_exceeds_the_pool_gives_no_estimate():
     for changed in ({"decode_batch": 0}, {"decode_batch": 10_000}):
         inputs = toy(**changed)
-        assert np.isnan(recovery.wait_for_blocks_s(inputs))
+        assert np.isnan(costs.wait_for_blocks_s(inputs))
         assert np.isnan(recovery.wait(inputs).victim_delay_s)
         assert np.isfinite(recovery.recompute(inputs).victim_delay_s)
     assert np.isnan(recovery.recompute(toy(decode_batch=10_000)).gpu_s)
@@ -327,11 +328,11 @@ def test_an_array_of_cases_equals_its_scalars(prompt_only, layout):
     }
     base = at(inputs_of(model="gemma-3-12b"), offload_prompt_only=prompt_only, layout=layout)
     together = price(at(base, **arrays))
-    waits = recovery.wait_for_blocks_s(at(base, **arrays))
+    waits = costs.wait_for_blocks_s(at(base, **arrays))
     for i in range(size):
         one = at(base, **{name: values[i].item() for name, values in arrays.items()})
         assert_same(together, price(one), ((size,), i))
-        assert waits[i] == pytest.approx(float(recovery.wait_for_blocks_s(one)), nan_ok=True)
+        assert waits[i] == pytest.approx(float(costs.wait_for_blocks_s(one)), nan_ok=True)
 
 
 def test_a_grid_of_lengths_by_rates_equals_its_scalars():
@@ -347,8 +348,8 @@ def test_a_grid_of_lengths_by_rates_equals_its_scalars():
 def test_nothing_to_recompute_costs_nothing_even_beside_a_batch_that_does_not_fit():
     """The same in an array as alone: a case with nothing to recompute takes no GPU time, whatever its neighbours do."""
     too_many = toy(decode_batch=10_000)
-    assert recovery.prefill_marginal_s(too_many, 0, 1000) == 0
-    assert recovery.prefill_marginal_s(too_many, np.array([0, 100]), 1000)[0] == 0
+    assert costs.prefill_marginal_s(too_many, 0, 1000) == 0
+    assert costs.prefill_marginal_s(too_many, np.array([0, 100]), 1000)[0] == 0
 
 
 MODELS = ("llama-3-8b", "llama-2-7b", "opt-13b", "gemma-3-12b", "mixtral-8x7b", "deepseek-v2-lite", "gpt-oss-20b")
@@ -462,4 +463,4 @@ def test_each_preemption_adds(choices):
     for name in ACTING:
         assert thrice[name].victim_delay_s >= 3 * once[name].victim_delay_s * (1 - (0.01 if name == "both" else 1e-9))
     assert thrice["swap"].out_s >= 3 * once["swap"].out_s * (1 - 1e-9)
-    assert thrice["offload"].out_s <= recovery.out_s(inputs, inputs.tokens + 2 * inputs.tokens_between) * (1 + 1e-9)
+    assert thrice["offload"].out_s <= costs.out_s(inputs, inputs.tokens + 2 * inputs.tokens_between) * (1 + 1e-9)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from kvmodel import break_even, catalog, recovery, resolve
+from kvmodel import break_even, catalog, costs, recovery, resolve
 from kvmodel.case import DoesNotFit, case_from
 from kvmodel.comparison import compare_case
-from kvmodel.recovery import at
+from kvmodel.costs import at
 from kvmodel.verdict import contest, verdict
 
 CHECKED = settings(
@@ -90,9 +90,9 @@ CHANGES = {
     ),
     "bytes_per_copy": lambda inputs, piece: at(
         inputs,
-        runs_per_block=float(recovery.moved_bytes(inputs, inputs.tokens))
+        runs_per_block=float(costs.moved_bytes(inputs, inputs.tokens))
         / piece
-        / float(recovery.copy_count(at(inputs, runs_per_block=1), inputs.tokens)),
+        / float(costs.copy_count(at(inputs, runs_per_block=1), inputs.tokens)),
     ),
     "context_tokens": lambda inputs, tokens: at(inputs, tokens=tokens),
     "survival": lambda inputs, share: at(inputs, survival=min(max(share, 0.0), 1.0)),
