@@ -15,6 +15,7 @@ def headline(result: Comparison) -> None:
     numbers = figures(result)
     pair, best = result.verdict.swap_or_recompute, result.verdict.best
     st.markdown(prose.text("verdict", "close" if pair.close else pair.winner, numbers))
+    st.markdown(prose.text("verdict", "even" if result.even.copy_bytes_per_s else "even_none", numbers))
     if result.verdict.objective == "gpu-time":
         st.markdown(prose.text("verdict", "gpu-time", numbers))
     section = "best_only" if best.runner_up is None else "best_close" if best.close else "best"

@@ -22,7 +22,7 @@ FLIPS: dict[str, tuple[str, Callable[[float], str]]] = {
     "copy_bytes_per_s": ("copy rate", format_rate),
     "bytes_per_copy": ("size of a copy", format_bytes),
     "context_tokens": ("context length [tokens]", format_count),
-    "survival": ("share still in the prefix cache", format_percent),
+    "survival": ("share of the KV still in the GPU's prefix cache", format_percent),
 }
 
 
@@ -131,33 +131,40 @@ def compare(answer: Answer) -> str:
         cells = [seconds(price[key]) for key in keys]
         counted = format_gb(price["link_bytes"]), f"{format_count(price['recomputed_tokens'])} tokens"
         rows.append([name + ("" if price["available"] else " (not in this engine)"), *cells, *counted])
+    better = "faster" if verdict["objective"] == "victim-delay" else "cheaper"
+    turns = [flip(entry) for entry in verdict["flips_if"]]
     lines = [
-        f"wait for free blocks, which every strategy pays: {seconds(answer['wait_for_blocks_s'])}",
-        f"{verdict['objective']}: {contest(verdict)}",
-        f"swap or recompute: {contest(verdict['swap_or_recompute'])}",
-        *(flip(entry) for entry in verdict["flips_if"]),
-        f"offload costs less than recompute from {preemptions(answer['break_even']['preemptions'])}",
+        f"swap or recompute: {contest(verdict['swap_or_recompute'], better)}",
+        f"of all that this engine has, by {verdict['objective']}: {contest(verdict, better)}",
+        "what would turn swap or recompute:" if turns else "nothing in range turns swap or recompute",
+        *turns,
+        pays_from(answer["break_even"]["preemptions"]),
+        f"wait for free blocks, which every strategy pays first: {seconds(answer['wait_for_blocks_s'])}",
     ]
     notes = [f"note: {note}" for note in answer["notes"]]
     return "\n\n".join(["\n".join(part) for part in ([heading], [table(rows)], lines, notes) if part])
 
 
-def contest(judged: Answer) -> str:
-    if judged["runner_up"] is None:
-        return f"{judged['winner']}, the only one this engine has"
-    if judged["factor"] is None:
-        return f"{judged['winner']} before {judged['runner_up']}"
-    apart = f"{format_ratio(judged['factor'])} before {judged['runner_up']}"
-    return f"{judged['winner']}, {apart}" + (", too close to call" if judged["close"] else "")
+def contest(judged: Answer, better: str) -> str:
+    """Two strategies in a sentence; `better` is what the objective makes of a lower price."""
+    winner, runner_up, factor = judged["winner"], judged["runner_up"], judged["factor"]
+    if runner_up is None:
+        return f"{winner}, the only one this engine has"
+    if judged["close"]:
+        return f"{winner} or {runner_up}, too close to call"
+    return f"{winner}, {'' if factor is None else format_ratio(factor) + ' '}{better} than {runner_up}"
 
 
 def flip(entry: Answer) -> str:
     name, format_value = FLIPS[entry["what"]]
-    return f"{entry['then']} at a {name} of {format_value(entry['at'])} (now {format_value(entry['now'])})"
+    side = "below" if entry["at"] < entry["now"] else "above"
+    return f"  {name} {side} {format_value(entry['at'])} (now {format_value(entry['now'])}): {entry['then']}"
 
 
-def preemptions(count: int | None) -> str:
-    return "no number of preemptions up to 1,000" if count is None else f"{count} preemption{'s' if count > 1 else ''}"
+def pays_from(count: int | None) -> str:
+    if count is None:
+        return "an offloaded copy does not pay for its write within 1,000 preemptions"
+    return f"an offloaded copy pays for its write from preemption {count} on"
 
 
 def figure19(answer: Answer) -> str:

@@ -141,7 +141,7 @@ def parser(name: str, *, with_help: bool) -> Parser:
         allow_abbrev=False,
     )
     if name == "chart":
-        built.add_argument("name", metavar="NAME", nargs="?", default=None, help="which chart")
+        built.add_argument("name", metavar="NAME", nargs="?", default=None, help=chart_names() if with_help else None)
     for field in command.fields:
         built.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
     for field in command.own:
@@ -152,6 +152,12 @@ def parser(name: str, *, with_help: bool) -> Parser:
         built.add_argument("-o", "--output", metavar="FILE", help="where to write (--rows: default standard output)")
     built.add_argument("--json", action="store_true", help="print one JSON object")
     return built
+
+
+def chart_names() -> str:
+    from kvmodel import charts  # plotly, for this help alone
+
+    return ", ".join(charts.NAMES)
 
 
 def case_help(field: str) -> str:
