@@ -9,7 +9,7 @@ from kvmodel.charts import home, theme
 from kvmodel.figures import figures
 
 answer, side, rest = frame("home")
-result = controls.comparison(answer, side)
+result = controls.comparison(answer, side, rest)
 numbers = figures(result)
 with answer:
     st.markdown(prose.text("home", "lead", numbers))
@@ -27,6 +27,7 @@ with rest:
     st.subheader(prose.label("home", "prices"))
     verdict.prices(result)
     st.caption(prose.text("home", "prices_note"))
+    verdict.sources(result)
     st.subheader(prose.label("home", "next"))
     for page in ("kv_size", "roofline", "crossover", "scenarios"):
         show.go_to(page, prose.text("home", f"next_{page}", numbers))

@@ -19,37 +19,39 @@ from explorer.frame import PAGE
 from kvmodel import catalog
 from kvmodel.case import DEFAULTS, Case, CaseError, case_from, limits, options_of
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.scenarios import preset_case
 
-MAIN = ("model", "gpu", "tokens", "preemptions", "link", "kv_dtype", "block_tokens", "tp", "decode_batch")
+MAIN = ("model", "gpu", "policy", "tokens", "preemptions", "link", "kv_dtype", "block_tokens", "tp", "decode_batch")
 MORE = (
-    "timing", "policy", "objective", "layout", "rate", "survival", "generated_tokens", "tokens_between",
-    "decode_context", "remaining_output", "max_num_batched_tokens", "runs_per_block", "copy_gb_per_s", "per_copy_us",
+    "timing", "objective", "layout", "rate", "survival", "generated_tokens", "tokens_between", "decode_context",
+    "remaining_output", "max_num_batched_tokens", "runs_per_block", "copy_gb_per_s", "per_copy_us",
 )  # fmt: skip
 FIELDS = (*MAIN, *MORE)
 STEPS = {"tokens": 512, "decode_batch": 8, "max_num_batched_tokens": 512, "generated_tokens": 256}
+MORE_COLUMNS = 4
 TP_OPTIONS = (1, 2, 4, 8, 16, 32, 64)
 COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
 # Session state: what the widgets held, on which page, and what the URL was given.
 KEPT, KEPT_ON, WRITTEN = "inputs_kept", "inputs_kept_on", "inputs_written"
+TOUCHED = "inputs_touched"  # the reader has just changed a widget: the URL is late then, not another link
 
 
-def comparison(answer: DeltaGenerator, controls: DeltaGenerator) -> Comparison:
+def comparison(answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGenerator) -> Comparison:
     """Draw the controls, price the Case they make, and say so and stop where it cannot be priced."""
     with answer:
         for sentence in restore(in_url()):
-            st.warning(sentence)
-    with controls:
-        chosen = draw()
+            st.warning(prose.plain(sentence))
+    chosen = draw(controls, rest)
     st.session_state[KEPT], st.session_state[KEPT_ON] = chosen, st.session_state[PAGE]
     write_url(chosen)
     with answer:
         try:
             result = compare_case(case_from(chosen))
         except CaseError as error:
-            st.warning(str(error))
+            st.warning(prose.plain(str(error)))
             st.stop()
         for note in result.notes:
-            st.info(note)
+            st.info(prose.plain(note))
     return result
 
 
@@ -60,16 +62,24 @@ def in_url() -> dict[str, str]:
 
 def restore(link: Mapping[str, str]) -> list[str]:
     """Fill the widgets before they are drawn; gives a sentence for each input of a link that cannot be taken."""
-    if link and dict(link) != st.session_state.get(WRITTEN):
+    same_page = st.session_state.get(KEPT_ON) == st.session_state[PAGE]
+    touched = st.session_state.pop(TOUCHED, False)
+    if dict(link) != st.session_state.get(WRITTEN) and (link or same_page) and not touched:
         taken, sentences = accepted(link)
         for field in FIELDS:
             st.session_state[field] = taken.get(field, DEFAULTS[field])
         return sentences
-    if st.session_state.get(KEPT_ON) != st.session_state[PAGE]:  # new widgets would begin at their least value
+    if not same_page:  # new widgets would begin at their least value
         kept = st.session_state.get(KEPT, DEFAULTS)
         for field in FIELDS:
             st.session_state[field] = kept[field]
     return []
+
+
+def touch(field: str) -> None:
+    """A widget's callback: keeps its value even where the page is left before its script has run through."""
+    st.session_state[KEPT] = st.session_state.get(KEPT, DEFAULTS) | {field: st.session_state[field]}
+    st.session_state[TOUCHED] = True
 
 
 def accepted(link: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
@@ -93,14 +103,20 @@ def write_url(chosen: Mapping[str, Any]) -> None:
     st.session_state[WRITTEN] = written
 
 
-def draw() -> dict[str, Any]:
+def draw(controls: DeltaGenerator, rest: DeltaGenerator) -> dict[str, Any]:
     """The widgets; gives what they hold, by Case field.
 
     Those behind the toggle are drawn when it is on: they are a third of a page's time. Hidden ones keep their values.
     """
-    chosen = {field: widget(field) for field in MAIN}
-    if st.toggle(prose.label("controls", "more"), key="more_inputs", persist_state="session"):
-        return chosen | {field: widget(field) for field in MORE}
+    with controls:
+        chosen = {field: widget(field) for field in MAIN}
+        shown = st.toggle(prose.label("controls", "more"), key="more_inputs", persist_state="session")
+    if shown:
+        columns = rest.columns(MORE_COLUMNS)
+        for index, field in enumerate(MORE):
+            with columns[index % MORE_COLUMNS]:
+                chosen[field] = widget(field)
+        return chosen
     kept = st.session_state.get(KEPT, DEFAULTS)
     for field in MORE:
         st.session_state[field] = chosen[field] = st.session_state.get(field, kept[field])
@@ -113,6 +129,8 @@ def widget(field: str) -> Any:
         "label": prose.label("controls", field),
         "help": prose.detail("controls", field),
         "key": field,
+        "on_change": touch,
+        "args": (field,),
     }
     options = choices(field)
     if options:
@@ -140,11 +158,17 @@ def set_all(case: Case) -> None:
     """Put a Case into the controls: a button's callback, so it runs before the widgets are drawn."""
     for field in FIELDS:
         st.session_state[field] = getattr(case, field)
+    st.session_state[TOUCHED] = True
 
 
-def preset(label: str, case: Case) -> None:
-    """A button that puts a Case into the controls."""
-    st.button(label, on_click=set_all, args=(case,), key=f"preset-{label}")
+def preset(label: str, name: str) -> None:
+    """A button that puts a named setting into the controls; what it does not name stays as it is."""
+    st.button(label, on_click=set_preset, args=(name,), key=f"preset-{name}")
+
+
+def set_preset(name: str) -> None:
+    base = {field: st.session_state.get(field, DEFAULTS[field]) for field in FIELDS}
+    set_all(preset_case(name, case_from(accepted({k: str(v) for k, v in base.items() if v is not None})[0])))
 
 
 def query_of(case: Case) -> dict[str, str]:

@@ -10,7 +10,6 @@ from explorer import controls, prose
 from kvmodel import curves, figure19, kv_cache
 from kvmodel.charts import crossover, theme
 from kvmodel.comparison import Comparison
-from kvmodel.scenarios import preset_case
 
 PRESETS = ("figure19", "article", "today")
 VIEWS = ("length", "block-size", "winner-map", "preemptions", "figure19")
@@ -27,7 +26,7 @@ def presets() -> None:
     st.caption(prose.label("crossover", "presets"))
     with st.container(horizontal=True):
         for name in PRESETS:
-            controls.preset(prose.label("crossover", f"preset.{name}"), preset_case(name))
+            controls.preset(prose.label("crossover", f"preset.{name}"), name)
 
 
 def view() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "assets" / "prose"
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|<>~$:]")
 PLACEHOLDER = re.compile(r"\[\[(\w+)\]\]")
 
 
@@ -23,6 +24,11 @@ def text(file: str, section: str, numbers: Mapping[str, str] | None = None) -> s
     """One section with its numbers filled in. Raises KeyError for a section or a number that is missing."""
     filled = numbers or {}
     return PLACEHOLDER.sub(lambda found: filled[found.group(1)], sections(file)[section])
+
+
+def plain(words: str) -> str:
+    """Text that may hold what a visitor wrote, with nothing in it that Markdown would act on."""
+    return MARKUP.sub(r"\\\g<0>", words)
 
 
 def label(file: str, section: str) -> str:

@@ -20,11 +20,10 @@ def chart(figure: Any, *, alt: str, key: str) -> None:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A Markdown table: first column to the left, numbers to the right, no number torn from its unit."""
-    rule = [":--", *["--:"] * (len(header) - 1)]
-    kept = ([UNIT.sub("\\1\N{NO-BREAK SPACE}", cell) for cell in cells] for cells in rows)
-    lines = (" | ".join(cells) for cells in (header, rule, *kept))
-    st.markdown("\n".join(f"| {line} |" for line in lines))
+    """A table that scrolls inside its own frame on a phone, no number torn from its unit."""
+    kept = [[UNIT.sub("\\1\N{NO-BREAK SPACE}", cell) for cell in cells] for cells in rows]
+    columns = {title: [cells[index] for cells in kept] for index, title in enumerate(header)}
+    st.table(columns, hide_index=True, width="content")
 
 
 def bullets(lines: Iterable[str]) -> None:

@@ -8,18 +8,37 @@ from explorer import prose, show
 from kvmodel import tables
 from kvmodel.comparison import Comparison
 from kvmodel.figures import figures, flip_figures
+from kvmodel.verdict import Contest
 
 
 def headline(result: Comparison) -> None:
-    """Swap against recompute, then what the chosen engine would do."""
+    """What the chosen engine would do, and swap against recompute: first what it has."""
     numbers = figures(result)
-    pair, best = result.verdict.swap_or_recompute, result.verdict.best
-    st.markdown(prose.text("verdict", "close" if pair.close else pair.winner, numbers))
-    st.markdown(prose.text("verdict", "even" if result.even.copy_bytes_per_s else "even_none", numbers))
+    pair, has_swap = pair_text(result, numbers), "swap" in result.inputs.available
+    best = prose.text("verdict", best_section(result.verdict.best), numbers)
+    lines = [pair, best] if has_swap else [best, f"{prose.text('verdict', 'no_swap')} {pair}"]
+    even = prose.text("verdict", "even" if result.even.copy_bytes_per_s else "even_none", numbers)
+    for line in (*lines, even):
+        st.markdown(line)
+
+
+def pair_text(result: Comparison, numbers: dict[str, str]) -> str:
+    """Swap against recompute, by the objective."""
+    pair = result.verdict.swap_or_recompute
     if result.verdict.objective == "gpu-time":
-        st.markdown(prose.text("verdict", "gpu-time", numbers))
-    section = "best_only" if best.runner_up is None else "best_close" if best.close else "best"
-    st.markdown(prose.text("verdict", section, numbers))
+        return prose.text("verdict", "gpu-time", numbers)
+    return prose.text("verdict", "close" if pair.close or pair.winner is None else pair.winner, numbers)
+
+
+def best_section(best: Contest) -> str:
+    """Which sentence says who is cheapest of what the engine has."""
+    if best.winner is None:
+        return "best_unknown"
+    if best.runner_up is None:
+        return "best_only"
+    if best.close:
+        return "best_close"
+    return "best" if best.factor is not None else "best_no_factor"
 
 
 def flips(result: Comparison) -> None:
@@ -37,3 +56,10 @@ def prices(result: Comparison) -> None:
         for name, available, cells in tables.price_rows(result)
     ]
     show.table([prose.label("verdict", f"price.{column}") for column in columns], rows)
+
+
+def sources(result: Comparison) -> None:
+    """What the numbers rest on, behind a toggle: the table takes longer than it is looked at."""
+    if st.toggle(prose.label("verdict", "sources"), key="sources", bind="query-params"):
+        columns = ("figure", "value", "basis", "source")
+        show.table([prose.label("verdict", f"sources.{name}") for name in columns], tables.source_rows(result))

@@ -20,7 +20,7 @@ Answer = dict[str, Any]
 NONE = "–"
 FLIPS: dict[str, tuple[str, Callable[[float], str]]] = {
     "copy_bytes_per_s": ("copy rate", format_rate),
-    "bytes_per_copy": ("size of a copy", format_bytes),
+    "bytes_per_copy": ("size of a copy", lambda size: format_bytes(size, 2)),
     "context_tokens": ("context length [tokens]", format_count),
     "survival": ("share of the KV still in the GPU's prefix cache", format_percent),
 }
@@ -63,7 +63,7 @@ def size(answer: Answer) -> str:
         (f"on each GPU at tp {answer['tp']}", memory(answer["kv_bytes_per_gpu"])),
         (f"held, in blocks of {answer['block_tokens']}", memory(answer["kv_bytes_in_blocks"])),
         ("growth per token", memory(answer["growth_bytes_per_token"])),
-        ("stops growing at", memory(answer["fixed_bytes"])),
+        ("in layers that stop growing", memory(answer["fixed_bytes"])),
         ("without a hybrid KV manager", memory(answer["kv_bytes_hybrid_off"])),
         ("from", "; ".join(groups)),
     )
@@ -131,15 +131,16 @@ def compare(answer: Answer) -> str:
         cells = [seconds(price[key]) for key in keys]
         counted = format_gb(price["link_bytes"]), f"{format_count(price['recomputed_tokens'])} tokens"
         rows.append([name + ("" if price["available"] else " (not in this engine)"), *cells, *counted])
+    no_swap = "" if answer["strategies"]["swap"]["available"] else ", if this engine had swap"
     better = "faster" if verdict["objective"] == "victim-delay" else "cheaper"
     turns = [flip(entry) for entry in verdict["flips_if"]]
     lines = [
-        f"swap or recompute: {contest(verdict['swap_or_recompute'], better)}",
-        f"of all that this engine has, by {verdict['objective']}: {contest(verdict, better)}",
+        f"of what this engine has ({chosen['policy']}), by {verdict['objective']}: {contest(verdict, better)}",
+        f"swap or recompute{no_swap}: {contest(verdict['swap_or_recompute'], better)}",
         "what would turn swap or recompute:" if turns else "nothing in range turns swap or recompute",
         *turns,
         pays_from(answer["break_even"]["preemptions"]),
-        f"wait for free blocks, which every strategy pays first: {seconds(answer['wait_for_blocks_s'])}",
+        f"wait for free blocks, which every strategy but wait pays first: {seconds(answer['wait_for_blocks_s'])}",
     ]
     notes = [f"note: {note}" for note in answer["notes"]]
     return "\n\n".join(["\n".join(part) for part in ([heading], [table(rows)], lines, notes) if part])
@@ -148,6 +149,8 @@ def compare(answer: Answer) -> str:
 def contest(judged: Answer, better: str) -> str:
     """Two strategies in a sentence; `better` is what the objective makes of a lower price."""
     winner, runner_up, factor = judged["winner"], judged["runner_up"], judged["factor"]
+    if winner is None:
+        return "not known, as the running batch does not fit"
     if runner_up is None:
         return f"{winner}, the only one this engine has"
     if judged["close"]:

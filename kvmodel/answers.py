@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,12 @@ def require_weights_fit(case: Case) -> None:
     model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
     budget = capacity.memory_budget(model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens)
     capacity.require_pool(budget, model, gpu, case.tp)
+
+
+def require_sequence_fits(case: Case, numbers: Numbers) -> None:
+    """Raises DoesNotFit where weights, or the KV of one sequence with its past, exceed the GPU's memory."""
+    require_weights_fit(case)
+    resolve.inputs(replace(case, tokens=int(numbers["tokens"] + numbers["past"]), preemptions=1))
 
 
 def prefill(case: Case, numbers: Numbers) -> dict[str, Any]:

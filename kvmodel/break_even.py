@@ -85,7 +85,7 @@ def bytes_per_copy(inputs: Inputs) -> float | None:
     if left_s <= 0 or per_copy_s <= 0:
         return None
     equal_bytes = float(size * per_copy_s / left_s)
-    return equal_bytes if equal_bytes <= size else None
+    return equal_bytes if 1 <= equal_bytes <= size else None
 
 
 def context_tokens(inputs: Inputs) -> float | None:

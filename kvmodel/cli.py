@@ -6,6 +6,7 @@ Bad input ends with exit code 2 and one sentence on standard error.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -44,8 +45,8 @@ def pool(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def prefill(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    answers.require_weights_fit(chosen)
     values = numbers(chosen, own)
+    answers.require_sequence_fits(chosen, values)
     answer = answers.prefill(chosen, values)
     return echo(chosen, "prefill", own) | answer | {"kernel_parts": answers.prefill_parts(chosen, values)}
 
@@ -237,6 +238,21 @@ def overview() -> str:
     )  # fmt: skip
 
 
+def show(text: str) -> None:
+    """Print an answer. Raises CaseError where standard output takes none, BrokenPipeError where nobody reads on."""
+    if sys.stdout is None:
+        raise CaseError("standard output: closed; allowed: a terminal, a file or a pipe")
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer goes nowhere
+        raise CaseError(f"standard output: cannot be written: {error.strerror}") from None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 for bad input."""
     given = sys.argv[1:] if arguments is None else list(arguments)
@@ -244,12 +260,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not given:
             raise CaseError(f"command: none given; allowed: {', '.join(COMMANDS)}; see python -m kvmodel --help")
         text = overview() + "\n" if given[0] in ("-h", "--help") else run(given)
-        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        show(text)
     except (CaseError, catalog.CatalogError) as error:
-        print(" ".join(str(error).split()), file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(" ".join(str(error).split()), file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -70,10 +70,10 @@ def price_figures(result: Comparison) -> dict[str, str]:
     """Every strategy's price, and who wins."""
     pair, best = result.verdict.swap_or_recompute, result.verdict.best
     texts = {
-        "pair_winner": pair.winner,
+        "pair_winner": pair.winner or NONE,
         "pair_loser": str(pair.runner_up),
         "pair_factor": _ratio(pair.factor),
-        "best": best.winner,
+        "best": best.winner or NONE,
         "best_runner_up": best.runner_up or NONE,
         "best_factor": _ratio(best.factor),
     }
@@ -151,7 +151,7 @@ def roofline_figures(result: Comparison, line: Roofline, step: StepCurve) -> dic
         "ridge": significant(line.ridge_flop_per_byte, 3),
         "peak": f"{significant(line.peak_flop_per_s / TFLOP, 3)} TFLOP/s",
         "hbm": f"{significant(line.hbm_bytes_per_s / TB, 3)} TB/s",
-        "knee": significant(step.knee_tokens, 2) if step.knee_tokens else NONE,
+        "knee": significant(step.knee_tokens, 3) if step.knee_tokens else NONE,
         "weight_read": format_seconds(float(step_time.weight_read_s(short, shape, gpu, tp=case.tp))),
         "short_step": format_seconds(float(step_time.step_s(short, shape, gpu, tp=case.tp))),
         "short_compute": format_seconds(float(step_time.compute_s(short, shape, gpu, tp=case.tp))),

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from kvmodel import answers, break_even, capacity, catalog, costs, recovery, resolve, verdict
+from kvmodel import answers, break_even, capacity, catalog, costs, kv_cache, recovery, resolve, verdict
 from kvmodel.arrays import Floats
-from kvmodel.case import Case, DoesNotFit
+from kvmodel.case import BYTES_PER_VALUE, Case, DoesNotFit
 from kvmodel.catalog import CatalogError
 from kvmodel.costs import at
 from kvmodel.recovery import STRATEGIES
@@ -130,7 +130,14 @@ def _copy(case: Case, values: Results) -> tuple[Results, Any]:
 
 
 def _prefill(case: Case, values: Results) -> tuple[Results, Any]:
-    return answers.prefill(case, values), _pools(case, values) <= 0
+    pools = _pools(case, values)
+    held = kv_cache.kv_bytes(
+        catalog.model(case.model).kv_layers,
+        values["tokens"] + values["past"],
+        bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
+        tp=case.tp,
+    )
+    return answers.prefill(case, values), (pools <= 0) | (held > pools)
 
 
 def _pools(case: Case, values: Results) -> Floats:
@@ -191,7 +198,7 @@ def _contests(inputs: Inputs, prices: Mapping[str, Any], count: int) -> list[ver
 # Each command's results over a group's arrays with which rows cannot be, and what says why a case cannot be.
 ANSWERS: dict[str, tuple[Callable[[Case, Results], tuple[Results, Any]], Callable[[Case], object]]] = {
     "size": (_size, vars),
-    "prefill": (_prefill, answers.require_weights_fit),
+    "prefill": (_prefill, resolve.inputs),
     "copy": (_copy, vars),
     "compare": (_compare, resolve.inputs),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kvmodel import catalog
@@ -33,8 +33,8 @@ class Outcome:
     def pick(self) -> str:
         """The model's word: a strategy, or `too close to call`; the engine's only one where it has no other."""
         if self.only:
-            return self.comparison.verdict.best.winner
-        return "too close to call" if self.contest.close else self.contest.winner
+            return str(self.comparison.verdict.best.winner)
+        return "too close to call" if self.contest.close else str(self.contest.winner)
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,14 @@ def case_of(variant: dict[str, Any], condition: str) -> Case:
     return case_from(choices)
 
 
-def preset_case(name: str) -> Case:
-    """A named setting of scenarios.toml: one of the conditions on the default Case, or a Case of its own."""
+def preset_case(name: str, base: Case) -> Case:
+    """A named setting of scenarios.toml: a Case of its own, or a condition put upon a Case, its own rates dropped."""
     choices = dict(catalog.table("scenarios")["presets"][name])
     condition = choices.pop("condition", None)
-    return case_of(choices, condition) if condition else case_from(choices)
+    if condition is None:
+        return case_from(choices)
+    measured = {"copy_gb_per_s": None, "per_copy_us": None, "rate": "measured"}
+    return replace(base, **measured | catalog.table("scenarios")["conditions"][condition])
 
 
 def judge(case: Case, variant: str, condition: str) -> Outcome:
@@ -96,7 +99,7 @@ def _outcome(variant: str, condition: str, case: Case) -> Outcome:
     acting = [name for name in comparison.inputs.available if name != "wait"]
     copying = [name for name in acting if name in COPYING]
     only = not copying or "recompute" not in acting
-    best_copy = contest(comparison.inputs, comparison.prices, copying).winner if copying else "swap"
+    best_copy = (contest(comparison.inputs, comparison.prices, copying).winner if copying else None) or "swap"
     pair = contest(comparison.inputs, comparison.prices, ["recompute", best_copy])
     return Outcome(variant, condition, comparison, pair, only)
 

@@ -213,8 +213,15 @@ def prefill_s(
     """
     total = new_tokens * sequences
     full_chunks = np.floor(total / chunk_tokens)
-    full_s = full_chunks * step_s(chunk_tokens, shape, gpu, tp=tp, sampled=sequences)
-    rest_s = step_s(total - full_chunks * chunk_tokens, shape, gpu, tp=tp, sampled=sequences)
+    rest = total - full_chunks * chunk_tokens
+
+    def sampled(tokens: Numbers) -> Numbers:
+        """Each step samples for the sequences that end in it, and for the one it is in the middle of."""
+        alone = np.ndim(sequences) == 0 and sequences == 1
+        return 1 if alone else np.maximum(1.0, sequences * tokens / np.maximum(total, 1.0))
+
+    full_s = full_chunks * step_s(chunk_tokens, shape, gpu, tp=tp, sampled=sampled(chunk_tokens))
+    rest_s = step_s(rest, shape, gpu, tp=tp, sampled=sampled(rest))
     return full_s + rest_s + sequences * attention_s(new_tokens, past_tokens, shape, gpu, tp=tp)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvmodel import catalog
+from kvmodel import assumptions, catalog
 from kvmodel.case import Case
 from kvmodel.comparison import Comparison
 from kvmodel.kv_table import KvTable, LinkTimes, article_table
@@ -15,6 +15,7 @@ from kvmodel.units import (
     MS,
     format_bytes,
     format_count,
+    format_gb,
     format_ratio,
     format_seconds,
     format_tokens,
@@ -33,7 +34,7 @@ def price_rows(result: Comparison) -> list[tuple[str, bool, list[str]]]:
             format_seconds(float(price.victim_delay_s)),
             f"{low} – {high}",
             format_seconds(float(price.gpu_s)),
-            format_bytes(float(price.link_bytes)),
+            format_gb(float(price.link_bytes)),
             format_bytes(float(price.host_bytes)),
             f"{format_count(float(price.recomputed_tokens))} tokens",
         ]
@@ -101,7 +102,7 @@ def article_round_trip() -> dict[str, str]:
 def outcome_cells(outcome: Outcome) -> dict[str, str]:
     """Costs of one scenario outcome under its objective, and the ratio, as text."""
     prices = outcome.comparison.prices
-    copy = outcome.contest.winner if outcome.contest.winner != "recompute" else str(outcome.contest.runner_up)
+    copy = str(outcome.contest.runner_up if outcome.contest.winner == "recompute" else outcome.contest.winner)
 
     def cost(name: str) -> str:
         price = prices[name]
@@ -109,7 +110,7 @@ def outcome_cells(outcome: Outcome) -> dict[str, str]:
         return format_seconds(float(price.gpu_s if by_gpu else price.victim_delay_s))
 
     return {
-        "winner": outcome.contest.winner if not outcome.only else outcome.pick,
+        "winner": outcome.pick if outcome.only else str(outcome.contest.winner),
         "factor": format_ratio(outcome.contest.factor) if outcome.contest.factor else "–",
         "recompute": cost("recompute"),
         "copy": f"{copy} {cost(copy)}",
@@ -120,3 +121,40 @@ def link_columns(case: Case) -> tuple[str, ...]:
     """Links of the size table: every PCIe generation at x16 and NVLink-C2C, and the Case's own if it is another."""
     own = () if case.link_id in TABLE_LINKS else (case.link_id,)
     return (*TABLE_LINKS, *own)
+
+
+def source_rows(result: Comparison) -> list[list[str]]:
+    """What the numbers rest on: figure, value with its unit, basis, and source."""
+    case, gpu, link = result.case, catalog.gpu(result.case.gpu), catalog.link(result.case.link_id)
+    model = catalog.model(case.model)
+    printed = [
+        ("dense 16-bit peak", gpu.dense_16bit_tflop_per_s, "TFLOP/s"),
+        ("memory rate", gpu.hbm_gb_per_s, "GB/s"),
+        ("memory", gpu.driver_memory_gib or gpu.memory_gb, "GiB"),
+        ("link rate", link.link_gb_per_s, "GB/s"),
+        ("large copies in (H2D)", link.h2d_gb_per_s, "GB/s"),
+        ("large copies out (D2H)", link.d2h_gb_per_s, "GB/s"),
+        ("one copy in", link.per_copy_h2d_us, "µs"),
+        ("one copy out", link.per_copy_d2h_us, "µs"),
+    ]
+    rows = [["model", model.label, model.basis, catalog.source(model.source)["title"]]]
+    rows += [[name, f"{figure.value:,g} {unit}", figure.basis, _source(figure)] for name, figure, unit in printed]
+    gemm = "gemm_efficiency_2023" if case.timing == "2023" else "gemm_efficiency"
+    timing = f"timing.{case.timing}"
+    for name, section, key in (
+        ("share of the peak in matrix products", gemm, case.gpu),
+        ("share of the memory rate when weights are read", "weight_read_efficiency", case.gpu),
+        ("share of the peak in attention", "attention_efficiency", case.gpu),
+        ("engine over kernels", timing, "engine_factor"),
+        ("overhead of a request", timing, "request_overhead_ms"),
+        ("overhead of a load", timing, "load_overhead_ms"),
+        ("range of a prefill time, each way", "band", "prefill"),
+    ):
+        row = assumptions.assumption(section, key)
+        rows.append([name, f"{row.value:,g} {row.unit}", row.basis, _source(row)])
+    return rows
+
+
+def _source(figure: catalog.Figure | assumptions.Assumption) -> str:
+    title = catalog.source(figure.source)["title"]
+    return f"{title} ({figure.note})" if figure.note else title

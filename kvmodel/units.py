@@ -49,6 +49,8 @@ def format_seconds(seconds: float, digits: int = 2) -> str:
     >>> format_seconds(0.0344), format_seconds(3.1e-6), format_seconds(2.31), format_seconds(0.9996)
     ('34 ms', '3.1 µs', '2.3 s', '1.0 s')
     """
+    if seconds == 0:
+        return "0 s"
     return _scaled(seconds, ((1.0, "s"), (MS, "ms"), (US, "µs")), digits)
 
 

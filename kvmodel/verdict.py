@@ -18,9 +18,12 @@ COPYING = ("swap", "offload", "both")
 
 @dataclass(frozen=True)
 class Contest:
-    """Two strategies compared: `factor` is the dearer over the cheaper, None where that is nothing or unknown."""
+    """Two strategies compared: `factor` is the dearer over the cheaper, None where that is nothing or unknown.
 
-    winner: str
+    `winner` is None where no cost is known: the batch that they rest on does not fit.
+    """
+
+    winner: str | None
     runner_up: str | None
     factor: float | None
     close: bool
@@ -73,6 +76,8 @@ def contest(inputs: Inputs, prices: Mapping[str, Price], names: list[str]) -> Co
 
     ranked = sorted(names, key=lambda name: (cost(name), float(prices[name].victim_delay_s)))
     winner, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else None
+    if runner_up is not None and math.isinf(cost(winner)):
+        return Contest(None, None, None, False)
     if runner_up is None or math.isinf(cost(runner_up)):
         return Contest(winner, runner_up, None, False)
     close = cost(runner_up) * (1 - float(prices[runner_up].band)) <= cost(winner) * (1 + float(prices[winner].band))

@@ -9,7 +9,7 @@ from kvmodel.charts import kv_size, theme
 from kvmodel.figures import case_figures, has_fixed_part, kv_figures
 
 answer, side, rest = frame("kv_size")
-result = controls.comparison(answer, side)
+result = controls.comparison(answer, side, rest)
 numbers = case_figures(result) | kv_figures(result)
 with answer:
     st.markdown(prose.text("kv_size", "lead", numbers))
@@ -20,6 +20,7 @@ with answer:
     st.subheader(prose.label("kv_size", "formula"))
     for line in formula.latex(formula.kv_terms(result.case)):
         st.latex(line)
+    st.caption(prose.text("kv_size", "letters"))
     st.subheader(prose.label("kv_size", "chart"))
     others = controls.compared_models()
     sizes = curves.kv_by_length(result, others)

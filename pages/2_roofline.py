@@ -9,7 +9,7 @@ from kvmodel.charts import roofline, theme
 from kvmodel.figures import case_figures, roofline_figures
 
 answer, side, rest = frame("roofline")
-result = controls.comparison(answer, side)
+result = controls.comparison(answer, side, rest)
 line, step = roofline_points.roofline_of(result), roofline_points.step_curve(result)
 numbers = case_figures(result) | roofline_figures(result, line, step)
 with answer:

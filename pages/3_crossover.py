@@ -12,7 +12,7 @@ from kvmodel.figures import figure19_figures, figures
 answer, side, rest = frame("crossover")
 with answer:
     crossover.presets()
-result = controls.comparison(answer, side)
+result = controls.comparison(answer, side, rest)
 numbers = figures(result) | figure19_figures(crossover.paper())
 with answer:
     verdict.headline(result)
@@ -34,3 +34,4 @@ with rest:
     )
     st.caption(prose.text("crossover", "parts_note", numbers))
     verdict.prices(result)
+    verdict.sources(result)

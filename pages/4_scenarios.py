@@ -7,7 +7,7 @@ from explorer.frame import frame
 from kvmodel.scenarios import judge
 
 answer, side, rest = frame("scenarios")
-result = controls.comparison(answer, side)
+result = controls.comparison(answer, side, rest)
 with answer:
     st.markdown(prose.text("scenarios", "lead"))
     st.subheader(prose.label("scenarios", "chart"))

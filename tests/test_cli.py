@@ -343,3 +343,25 @@ def test_an_answer_needs_no_plotly_pandas_or_streamlit():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_failed_output_leaves_the_old_file(tmp_path, monkeypatch, capsys):
+    kept = tmp_path / "k.csv"
+    kept.write_text("tokens\n5\n")
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    assert cli.main(["size", "--rows", str(kept), "-o", str(kept)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert kept.read_text() == "tokens\n5\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["k.csv"]
+
+
+def test_a_prefill_of_more_than_the_pool_is_refused(capsys):
+    assert cli.main(["prefill", "--tokens", "300000", "--past", "300000"]) == 2
+    assert "tokens: 600,000 tokens of llama-3-8b need" in capsys.readouterr().err
+
+
+def test_a_large_batch_samples_each_sequence_once(capsys):
+    """100,000 one-token sequences in chunks of 2,048: the head is paid once a sequence, not once a sequence a chunk."""
+    assert cli.main(["prefill", "--tokens", "1", "--batch", "100000", "--timing", "kernels", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["prefill_s"] < 1.6 * answer["floor_s"]

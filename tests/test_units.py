@@ -43,7 +43,7 @@ def test_significant(value, digits, text):
         (lambda: units.format_seconds(0.0344), "34 ms"),
         (lambda: units.format_seconds(0.99949), "1.0 s"),
         (lambda: units.format_seconds(999.6e-6), "1.0 ms"),
-        (lambda: units.format_seconds(0), "0 µs"),
+        (lambda: units.format_seconds(0), "0 s"),
         (lambda: units.format_seconds(1e-9), "0.0010 µs"),
         (lambda: units.format_bytes(131072), "128 KiB"),
         (lambda: units.format_bytes(1024**3), "1.00 GiB"),

@@ -53,6 +53,9 @@ def test_winner_factor_and_close(choices):
     best = result.verdict.best
     costs = {name: cost(result, name) for name in result.inputs.available if name != "wait"}
     known = {name: value for name, value in costs.items() if np.isfinite(value)}
+    if not known and len(costs) > 1:
+        assert (best.winner, best.runner_up, best.factor, best.close) == (None, None, None, False)
+        return
     assert best.winner in costs
     assert best.winner not in known or costs[best.winner] == min(known.values())
     assert (best.runner_up is None) == (len(costs) == 1)

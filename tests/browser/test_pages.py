@@ -36,7 +36,7 @@ def test_nothing_sticks_out_sideways(page: Page, path: str, width: int, height: 
     page.set_viewport_size({"width": width, "height": height})
     page.goto(path)
     expect(page.locator(CHART).first).to_be_visible()
-    wider_by = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    wider_by = page.get_by_test_id("stMain").evaluate("main => main.scrollWidth - main.clientWidth")
     assert wider_by <= 0
 
 
@@ -65,9 +65,30 @@ def test_a_row_of_scenarios_opens_in_crossover_with_its_inputs(page: Page) -> No
     page.get_by_text("Open in Crossover").nth(2).click()
     page.get_by_role("link", name="V100, the article's conditions").click()
     expect(page.get_by_role("heading", name="Swap or recompute?")).to_be_visible()
-    expect(page.get_by_text("Ideal engine")).to_have_count(0)
     expect(page.get_by_text("vLLM V0").first).to_be_visible()
     assert query(page)["gpu"] == "v100-sxm2-32gb"
+
+
+def test_back_undoes_the_first_change(page: Page) -> None:
+    page.goto("/crossover")
+    tokens = page.get_by_role("spinbutton", name="Sequence length [tokens]")
+    expect(tokens).to_have_value("4096")
+    tokens.fill("12345")
+    tokens.press("Enter")
+    page.wait_for_url(re.compile("tokens=12345"))
+    page.go_back()
+    expect(tokens).to_have_value("4096")
+    expect(page.get_by_text("prefilling 4,096 tokens").first).to_be_visible()
+
+
+def test_quick_clicks_all_count(page: Page) -> None:
+    page.goto("/")
+    preemptions = page.get_by_role("spinbutton", name="Preemption count")
+    expect(preemptions).to_have_value("1")
+    for _ in range(6):
+        page.get_by_test_id("stNumberInputStepUp").nth(1).click()
+    page.wait_for_url(re.compile("preemptions=7"))
+    expect(preemptions).to_have_value("7")
 
 
 def test_a_preset_reaches_the_controls_and_the_url(page: Page) -> None:
@@ -95,3 +116,20 @@ def test_curves_take_the_colours_of_the_mode(page: Page, scheme: str) -> None:
     swap = {"light": "rgb(0, 114, 178)", "dark": "rgb(86, 180, 233)"}[scheme]
     assert swap in colours
     assert not [colour for colour in colours if re.fullmatch(r"rgb\(0, 0, \d\)", colour)]
+
+
+def test_markup_in_a_link_stays_text(page: Page, foreign_requests: list[str]) -> None:
+    page.goto("/?tokens=![](http://192.0.2.1/x.png)&gpu=[click](http://192.0.2.1/)")
+    expect(page.get_by_text("tokens: '![](http://192.0.2.1/x.png)' given")).to_be_visible()
+    expect(page.locator("[data-testid=stAlert] img, [data-testid=stAlert] a")).to_have_count(0)
+    assert foreign_requests == []
+
+
+def test_a_value_typed_before_a_link_is_clicked_is_kept(page: Page) -> None:
+    page.goto("/?tokens=1000")
+    tokens = page.get_by_role("spinbutton", name="Sequence length [tokens]")
+    expect(tokens).to_have_value("1000")
+    tokens.fill("2222")
+    page.get_by_test_id("stSidebar").get_by_role("link", name="Roofline").click()
+    page.wait_for_url(re.compile("tokens=2222"))
+    expect(tokens).to_have_value("2222")
