@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent / "assets" / "prose"
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|<>~$:]")
+ADDRESS = re.compile(r"(?i)\bhttps?|\bwww|@")
 PLACEHOLDER = re.compile(r"\[\[(\w+)\]\]")
 
 
@@ -27,8 +28,12 @@ def text(file: str, section: str, numbers: Mapping[str, str] | None = None) -> s
 
 
 def plain(words: str) -> str:
-    """Text that may hold what a visitor wrote, with nothing in it that Markdown would act on."""
-    return MARKUP.sub(r"\\\g<0>", words)
+    """Text that may hold what a visitor wrote, with nothing in it that Markdown would act on.
+
+    Bare addresses become links even so, unless something that cannot be seen stands inside them.
+    """
+    unlinked = ADDRESS.sub("\\g<0>\N{WORD JOINER}", words)
+    return MARKUP.sub(r"\\\g<0>", unlinked)
 
 
 def label(file: str, section: str) -> str:

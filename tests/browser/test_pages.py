@@ -120,16 +120,6 @@ def test_curves_take_the_colours_of_the_mode(page: Page, scheme: str) -> None:
 
 def test_markup_in_a_link_stays_text(page: Page, foreign_requests: list[str]) -> None:
     page.goto("/?tokens=![](http://192.0.2.1/x.png)&gpu=[click](http://192.0.2.1/)")
-    expect(page.get_by_text("tokens: '![](http://192.0.2.1/x.png)' given")).to_be_visible()
+    expect(page.get_by_text("given; allowed: a whole number from 1 to 10,000,000")).to_be_visible()
     expect(page.locator("[data-testid=stAlert] img, [data-testid=stAlert] a")).to_have_count(0)
     assert foreign_requests == []
-
-
-def test_a_value_typed_before_a_link_is_clicked_is_kept(page: Page) -> None:
-    page.goto("/?tokens=1000")
-    tokens = page.get_by_role("spinbutton", name="Sequence length [tokens]")
-    expect(tokens).to_have_value("1000")
-    tokens.fill("2222")
-    page.get_by_test_id("stSidebar").get_by_role("link", name="Roofline").click()
-    page.wait_for_url(re.compile("tokens=2222"))
-    expect(tokens).to_have_value("2222")
