@@ -1,6 +1,6 @@
 """Start-up of the command line against the import of numpy and pydantic: alternated runs, shortest and median.
 
-    python benchmarks/cli.py [RUNS]
+    python -m benchmarks.cli [RUNS]
 
 `ready` also builds one pydantic class, which `import pydantic` alone leaves undone (it imports lazily).
 """

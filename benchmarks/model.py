@@ -1,6 +1,6 @@
 """Cases a second: every strategy of the default Case over long arrays, on one core.
 
-    python benchmarks/model.py [CASES]
+    python -m benchmarks.model [CASES]
 
 Prints the median of several rounds; machines are noisy, so look at the spread too.
 """
@@ -48,7 +48,7 @@ def main(cases: int) -> None:
         times = seconds(lambda arrays=arrays: recovery.price(arrays))
         median, best = cases / statistics.median(times), cases / times[0]
         print(f"{cases:,} cases over {name}: {median:,.0f} a second (best {best:,.0f})")
-    one = seconds(lambda: compare_case(Case()))
+    one = seconds(lambda: compare_case(Case()).verdict)
     print(f"one Case with break-evens and verdict: {statistics.median(one) * 1e3:.1f} ms")
     even = seconds(lambda: break_even.solve(inputs))
     print(f"its break-evens alone: {statistics.median(even) * 1e3:.1f} ms")

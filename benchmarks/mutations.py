@@ -1,7 +1,7 @@
 """Do the model's tests notice a wrong model? Each mutation is one slip, applied alone to a copy of the package.
 
-    python benchmarks/mutations.py            # all; exit 1 if any survives or no longer applies
-    python benchmarks/mutations.py tp ceil    # those whose name contains one of the words
+    python -m benchmarks.mutations            # all; exit 1 if any survives or no longer applies
+    python -m benchmarks.mutations tp ceil    # those whose name contains one of the words
 
 Tests that fail on the package as it stands are left out of all runs, and named.
 """

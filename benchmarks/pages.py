@@ -1,6 +1,6 @@
 """Time of a page: a rerun on the server, and the first chart of a cold visit in Chromium.
 
-    python benchmarks/pages.py [RERUNS]
+    python -m benchmarks.pages [RERUNS]
 
 A rerun goes over the app's own websocket, as a browser's would: from the message that changes the sequence length to
 the one that says the script has finished. The browser's part is left out where no Chromium is installed.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from websockets.sync.client import ClientConnection, connect
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,20 +70,36 @@ def rerun(connection: ClientConnection, page: str, states: WidgetStates) -> tupl
 def reruns_ms(port: int, page: str, count: int) -> list[float]:
     """Sorted times of reruns of one session, each with another sequence length."""
     with connect(f"ws://127.0.0.1:{port}/_stcore/stream", max_size=None) as connection:
-        states = WidgetStates()
-        _, first = rerun(connection, page, states)
-        for message in first:
-            element = message.delta.new_element
-            if element.WhichOneof("type") == "number_input":
-                widget = states.widgets.add(id=element.number_input.id)
-                widget.double_value = element.number_input.value or element.number_input.default
-                if element.number_input.label == SEQUENCE_LENGTH:
-                    tokens = widget
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        states, tokens = shown(rerun(connection, page, WidgetStates())[1])
         times = []
         for run in range(count):
             tokens.double_value = 2048 + 16 * run
-            times.append(1000 * rerun(connection, page, states)[0])
+            taken_s, messages = rerun(connection, page, states)
+            if not any(message.delta.new_element.WhichOneof("type") == "plotly_chart" for message in messages):
+                raise SystemExit(f"{page}: a rerun drew no chart")
+            times.append(1000 * taken_s)
     return sorted(times)
+
+
+def shown(messages: list[ForwardMsg]) -> tuple[WidgetStates, WidgetState]:
+    """What a browser would hold after the first run: the state of every widget, and that of the sequence length."""
+    states = WidgetStates()
+    tokens = None
+    for message in messages:
+        element = message.delta.new_element
+        if element.WhichOneof("type") == "number_input":
+            number = element.number_input
+            widget = states.widgets.add(id=number.id, double_value=number.value if number.set_value else number.default)
+            tokens = widget if number.label == SEQUENCE_LENGTH else tokens
+        elif element.WhichOneof("type") == "selectbox":
+            box = element.selectbox
+            states.widgets.add(id=box.id, string_value=box.raw_value if box.set_value else box.options[box.default])
+        elif element.WhichOneof("type") == "checkbox":
+            states.widgets.add(id=element.checkbox.id, bool_value=element.checkbox.default)
+    if tokens is None:
+        raise SystemExit(f"the page has no input {SEQUENCE_LENGTH!r}")
+    return states, tokens
 
 
 def cold_visits_s(port: int, chromium: str) -> list[float]:
