@@ -64,7 +64,7 @@ def test_the_python_examples_print_what_they_say(document: str) -> None:
     assert blocks or document == "docs/nomenclature.md"
     test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, document, document, 0)
     report: list[str] = []
-    doctest.DocTestRunner(optionflags=OPTIONS).run(test, out=report.append)
+    doctest.DocTestRunner(verbose=False, optionflags=OPTIONS).run(test, out=report.append)
     assert not report, "".join(report)
 
 
