@@ -181,12 +181,10 @@ def prefill_parts(case: Case, numbers: Numbers) -> dict[str, Any] | None:
 
 def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
     """Seconds for copies of one size, one way, over one GPU's link; `wire_s` is the part the bytes take."""
-    link, direction = catalog.link(case.link_id), numbers["direction"]
-    rate = link.link_bytes_per_s if case.rate == "link" else getattr(link, f"{direction}_bytes_per_s")
-    if numbers["copy_gb_per_s"] is not None:
-        rate = numbers["copy_gb_per_s"] * GB
-    own_us = numbers["per_copy_us"]
-    per_copy_s = getattr(link, f"per_copy_{direction}_s") if own_us is None else own_us * US
+    direction, own_rate, own_us = (numbers[name] for name in ("direction", "copy_gb_per_s", "per_copy_us"))
+    catalogued = resolve.link_rates(replace(case, copy_gb_per_s=None, per_copy_us=None))
+    rate = getattr(catalogued, f"{direction}_bytes_per_s") if own_rate is None else own_rate * GB
+    per_copy_s = getattr(catalogued, f"per_copy_{direction}_s") if own_us is None else own_us * US
     size_bytes = np.multiply(numbers["copies"], numbers["bytes_per_copy"])
     seconds = transfer.copy_s(numbers["copies"], size_bytes, per_copy_s=per_copy_s, link_bytes_per_s=rate)
     return {
