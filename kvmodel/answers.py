@@ -22,7 +22,7 @@ Numbers = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Own:
-    """An input that only one question has; `options` for words, else a number from `low` to `high`."""
+    """An input that only one question has: one of `options`, any text (`text` says which), a switch, or a number."""
 
     help: str
     default: Any = None
@@ -30,9 +30,13 @@ class Own:
     high: float = 0
     whole: bool = True
     options: tuple[str, ...] = ()
+    text: str = ""
+    switch: bool = False
 
     @property
     def allowed(self) -> str:
+        if self.text or self.switch:
+            return self.text or "given or not"
         if self.options:
             return ", ".join(self.options)
         return f"{'a whole number' if self.whole else 'a number'} from {self.low:,} to {self.high:,}"
@@ -40,6 +44,8 @@ class Own:
     def read(self, field: str, given: object) -> Any:
         """The value of what was given. Raises CaseError with one sentence."""
         refusal = CaseError(f"{field}: {str(given)[:40]!r} given; allowed: {self.allowed}")
+        if self.text or self.switch:
+            return given
         if self.options:
             if given not in self.options:
                 raise refusal

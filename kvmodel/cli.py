@@ -9,116 +9,15 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 from kvmodel import answers, case, catalog
-from kvmodel.case import DEFAULTS, Case, CaseError
+from kvmodel.case import DEFAULTS, CaseError
+from kvmodel.commands import COMMANDS
 
-CASE = tuple(DEFAULTS)
 IDS = {"model": catalog.model_ids, "gpu": catalog.gpu_ids, "link": catalog.link_ids}
-
-
-@dataclass(frozen=True)
-class Command:
-    """What a command is for, the inputs it takes (Case fields and its own), and how it answers."""
-
-    help: str
-    example: str
-    answer: Callable[[Case, dict[str, Any]], dict[str, Any]]
-    fields: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
-    rows: bool = False
-
-
-def size(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    return (
-        echo(chosen, "size", own)
-        | answers.size(chosen, numbers(chosen, own))
-        | {"fields_used": answers.fields_used(chosen)}
-    )
-
-
-def pool(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    return echo(chosen, "capacity", own) | answers.pool(chosen, numbers(chosen, own))
-
-
-def prefill(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    values = numbers(chosen, own)
-    answers.require_sequence_fits(chosen, values)
-    answer = answers.prefill(chosen, values)
-    return echo(chosen, "prefill", own) | answer | {"kernel_parts": answers.prefill_parts(chosen, values)}
-
-
-def copy(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    return echo(chosen, "copy", own) | {"link": chosen.link_id} | answers.copy(chosen, numbers(chosen, own))
-
-
-def compare(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel import comparison
-
-    return comparison.as_json(comparison.compare_case(chosen))
-
-
-def figure19(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel.figure19 import figure19
-
-    return vars(figure19())
-
-
-def scenarios(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel.scenarios import rows
-
-    return {"rows": rows()}
-
-
-def chart(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel import out_file
-
-    return out_file.chart(own["name"], chosen, own["output"])
-
-
-COMMANDS = {
-    "size": Command(
-        "KV cache bytes of a request", "--model llama-3-8b --tokens 4096", size,
-        ("model", "tokens", "kv_dtype", "tp", "block_tokens"), rows=True,
-    ),
-    "capacity": Command(
-        "memory left for KV on a GPU, and how many requests it holds",
-        "--model llama-3.1-8b --gpu h100-sxm5-80gb --max-model-len 32768", pool,
-        ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens"), ("utilization", "max_model_len"),
-    ),
-    "prefill": Command(
-        "seconds to prefill, or to recompute a lost KV cache, alone on the GPU",
-        "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 4096", prefill,
-        ("model", "gpu", "tp", "tokens", "timing", "max_num_batched_tokens"), ("batch", "past"), rows=True,
-    ),
-    "copy": Command(
-        "seconds to copy between GPU and host, one way",
-        "--gpu h100-sxm5-80gb --bytes-per-copy 2097152 --copies 256", copy,
-        ("gpu", "link", "rate", "copy_gb_per_s", "per_copy_us"), ("bytes_per_copy", "copies", "direction"), rows=True,
-    ),
-    "compare": Command(
-        "wait, recompute, swap, offload or both: what each costs, which wins, and where that turns",
-        "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 8192 --preemptions 3", compare, CASE, rows=True,
-    ),
-    "figure19": Command("Figure 19a of the vLLM paper, rebuilt: swap against recompute by block size", "", figure19),
-    "scenarios": Command("the recommended-strategy table: the article's word beside the model's", "", scenarios),
-    "chart": Command(
-        "draw a chart into a file: .html (works offline), .json or .csv",
-        "NAME --tokens 8192 -o chart.html", chart, CASE,
-    ),
-}  # fmt: skip
-
-
-def numbers(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    return vars(chosen) | own
-
-
-def echo(chosen: Case, command: str, own: dict[str, Any]) -> dict[str, Any]:
-    """The inputs that an answer is for."""
-    return {field: vars(chosen)[field] for field in COMMANDS[command].fields} | own
 
 
 class Parser(argparse.ArgumentParser):
@@ -134,22 +33,23 @@ def parser(name: str, *, with_help: bool) -> Parser:
     example = f"example:\n  python -m kvmodel {name} {command.example}".rstrip()
     built = Parser(
         prog=f"python -m kvmodel {name}",
-        usage=f"python -m kvmodel {name} {'NAME ' if name == 'chart' else ''}[flags]",
+        usage=" ".join(["python -m kvmodel", name, *(word.upper() for word in command.words), "[flags]"]),
         description=command.help,
         epilog=example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
-    if name == "chart":
-        built.add_argument("name", metavar="NAME", nargs="?", default=None, help=chart_names() if with_help else None)
+    for word in command.words:
+        built.add_argument(word, metavar=word.upper(), nargs="?", default=None, help=own_help(word, with_help))
     for field in command.fields:
         built.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
     for field in command.own:
-        built.add_argument(flag(field), metavar="X", help=own_help(field) if with_help else None)
+        taken: dict[str, Any] = {"action": "store_true"} if answers.OWN[field].switch else {"metavar": "X"}
+        built.add_argument(flag(field), help=own_help(field, with_help), **taken)
     if command.rows:
         built.add_argument("--rows", metavar="FILE.csv", help="one case a row, columns named like the flags")
-    if command.rows or name == "chart":
+    if command.rows or command.output:
         built.add_argument("-o", "--output", metavar="FILE", help="where to write (--rows: default standard output)")
     built.add_argument("--json", action="store_true", help="print one JSON object")
     return built
@@ -167,7 +67,11 @@ def case_help(field: str) -> str:
     return taken + ("" if default is None else f"; default {default}")
 
 
-def own_help(field: str) -> str:
+def own_help(field: str, with_help: bool) -> str | None:
+    if not with_help:
+        return None
+    if field == "name":
+        return chart_names()
     own = answers.OWN[field]
     return f"{own.help}: {own.allowed}" + ("" if own.default is None else f"; default {own.default}")
 
@@ -213,21 +117,18 @@ def run(arguments: Sequence[str]) -> str:
 
         out_file.write(output, table)
         return ""
-    if name == "chart":
-        values: dict[str, Any] = {"name": choices.pop("name"), "output": output}
-        chosen = case.case_from(choices)
-    else:
-        if output is not None:
-            raise CaseError("-o: given without --rows; use > FILE for a single answer")
-        chosen, values = answers.read(choices, command.own)
+    words = {word: choices.pop(word) for word in command.words}
+    if output is not None and not command.output:
+        raise CaseError("-o: given without --rows; use > FILE for a single answer")
+    chosen, values = answers.read(choices, command.own)
+    values |= words | ({"output": output} if command.output else {})
     answer = answers.plain(command.answer(chosen, values))
     if as_json:
         import json
 
         return json.dumps(answer, indent=2, allow_nan=False) + "\n"
-    from kvmodel import answer_text
-
-    return str(getattr(answer_text, name)(answer)) + "\n"
+    texts = import_module(f"kvmodel.{command.texts}")  # only for people: JSON does without
+    return str(getattr(texts, name.replace("-", "_"))(answer)) + "\n"
 
 
 def overview() -> str:

@@ -38,6 +38,7 @@ LAYERS = (
     ("answers",),
     ("row_results", "answer_text", "out_file"),
     ("rows",),
+    ("commands",),
     ("cli",),
     ("__main__",),
 )
