@@ -177,17 +177,21 @@ MUTATIONS = (
     ),
     # transfers
     Mutation("rate alone", "transfer.py", "return copies * per_copy_s + ", "return 0 * copies * per_copy_s + "),
+    Mutation("cliff above", "transfer.py", "size_bytes < copies * cliff_bytes", "size_bytes > copies * cliff_bytes"),
+    Mutation("staging for nothing", "transfer.py", "+ 1 / staging_bytes_per_s)", "+ 0 / staging_bytes_per_s)"),
+    Mutation("a kernel takes nothing", "copy_path.py", 'if method == "kernel" else 0.0', 'if method == "" else 0.0'),
+    Mutation("a load has its token", "costs.py", "+ inputs.next_token_s * (tokens > 0)", "+ 0.0 * (tokens > 0)"),
     Mutation(
         "H2D for D2H",
-        "resolve.py",
-        "h2d, d2h = link.h2d_bytes_per_s, link.d2h_bytes_per_s",
-        "h2d, d2h = link.d2h_bytes_per_s, link.h2d_bytes_per_s",
+        "copy_path.py",
+        "rate = link.h2d_bytes_per_s if direction ==",
+        "rate = link.h2d_bytes_per_s if direction !=",
     ),
     Mutation(
         "cost of a copy H2D for D2H",
-        "resolve.py",
-        "per_copy_h2d, per_copy_d2h = link.per_copy_h2d_s, link.per_copy_d2h_s",
-        "per_copy_h2d, per_copy_d2h = link.per_copy_d2h_s, link.per_copy_h2d_s",
+        "copy_path.py",
+        "return link.per_copy_h2d_s if direction ==",
+        "return link.per_copy_h2d_s if direction !=",
     ),
     Mutation(
         "out at the rate of in",

@@ -19,15 +19,18 @@ from explorer.frame import PAGE
 from kvmodel import catalog
 from kvmodel.case import DEFAULTS, Case, CaseError, case_from, limits, options_of
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.figures import own_figure_texts
 from kvmodel.scenarios import preset_case
 
 MAIN = ("model", "gpu", "policy", "tokens", "preemptions", "link", "kv_dtype", "block_tokens", "tp", "decode_batch")
 MORE = (
     "timing", "objective", "layout", "rate", "survival", "generated_tokens", "tokens_between", "decode_context",
-    "remaining_output", "max_num_batched_tokens", "runs_per_block", "copy_gb_per_s", "per_copy_us",
+    "remaining_output", "max_num_batched_tokens", "runs_per_block", "copy_method", "host_memory", "pinning", "numa",
+    "duplex", "copy_gb_per_s", "per_copy_us", "gemm_efficiency", "request_overhead_ms",
 )  # fmt: skip
 FIELDS = (*MAIN, *MORE)
 STEPS = {"tokens": 512, "decode_batch": 8, "max_num_batched_tokens": 512, "generated_tokens": 256}
+FINE_STEPS = {"gemm_efficiency": 0.01}
 MORE_COLUMNS = 4
 TP_OPTIONS = (1, 2, 4, 8, 16, 32, 64)
 COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
@@ -50,9 +53,32 @@ def comparison(answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGene
         except CaseError as error:
             st.warning(prose.plain(str(error)))
             st.stop()
+        own_figures(result.case)
         for note in result.notes:
             st.info(prose.plain(note))
     return result
+
+
+def own_figures(case: Case) -> None:
+    """One line while figures of the reader's stand in place of the model's, and the way back."""
+    own = own_figure_texts(case)
+    if not own:
+        return
+    named = [prose.text("controls", f"own.{field}", {"value": value}) for field, value in own.items()]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(prose.text("controls", "calibrated", {"figures": ", ".join(named)}), width="content")
+        st.button(
+            prose.label("controls", "uncalibrate"), on_click=use, args=(dict.fromkeys(own),), key="uncalibrate",
+            type="tertiary",
+        )  # fmt: skip
+
+
+def use(values: Mapping[str, Any]) -> None:
+    """Put some inputs into the controls: a button's callback."""
+    st.session_state[KEPT] = st.session_state.get(KEPT, DEFAULTS) | values
+    for field, value in values.items():
+        st.session_state[field] = value
+    st.session_state[TOUCHED] = True
 
 
 def in_url() -> dict[str, str]:
@@ -140,7 +166,9 @@ def widget(field: str) -> Any:
         return st.slider(min_value=float(low), max_value=float(high), step=0.01, **common)
     if isinstance(DEFAULTS[field], int):
         return st.number_input(min_value=int(low), max_value=int(high), step=STEPS.get(field, 1), **common)
-    return st.number_input(min_value=float(low), max_value=float(high), value=None, step=1.0, **common)
+    return st.number_input(
+        min_value=float(low), max_value=float(high), value=None, format="%g", step=FINE_STEPS.get(field, 1.0), **common
+    )
 
 
 def choices(field: str) -> list[Any]:

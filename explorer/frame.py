@@ -18,6 +18,8 @@ PAGES = {
     "roofline": "pages/2_roofline.py",
     "crossover": "pages/3_crossover.py",
     "scenarios": "pages/4_scenarios.py",
+    "evidence": "pages/5_evidence.py",
+    "claims": "pages/6_claims.py",
 }
 
 
@@ -26,6 +28,13 @@ def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
 
     On a phone they follow each other, so the answer comes first and the controls are not far.
     """
+    heading(page)
+    answer, controls = st.columns([2.4, 1], gap="large")
+    return answer, controls, st.container()
+
+
+def heading(page: str) -> None:
+    """What comes before all else: configuration, warm-up, navigation and title; a page without inputs needs no more."""
     st.set_page_config(
         page_title=f"{prose.label('nav', page)} · {prose.label('nav', 'product')}", page_icon=str(ICON), layout="wide"
     )
@@ -34,8 +43,6 @@ def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
     if not st.context.is_embedded:
         navigation()
     st.title(prose.label(page, "title"))
-    answer, controls = st.columns([2.4, 1], gap="large")
-    return answer, controls, st.container()
 
 
 @st.cache_resource(show_spinner=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kvmodel import catalog
 from kvmodel.units import (
     format_bytes,
     format_count,
@@ -42,6 +43,10 @@ def listed(*rows: tuple[str, str]) -> str:
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
+def model_name(answer: Answer) -> str:
+    return catalog.model(answer["model"]).name
+
+
 def seconds(value: float | None) -> str:
     return NONE if value is None else format_seconds(value) if value else "0"
 
@@ -57,7 +62,7 @@ def size(answer: Answer) -> str:
         + (f", {format_bytes(group['fixed_bytes'])} fixed" if group["fixed_bytes"] else "")
         for group in answer["fields_used"]["kv_layers"]
     ]
-    heading = f"{answer['model']}, {format_count(answer['tokens'])} tokens, {answer['kv_dtype']} KV"
+    heading = f"{model_name(answer)}, {format_count(answer['tokens'])} tokens, {answer['kv_dtype']} KV"
     return f"{heading}\n\n" + listed(
         ("KV of the request", memory(answer["kv_bytes"])),
         (f"on each GPU at tp {answer['tp']}", memory(answer["kv_bytes_per_gpu"])),
@@ -66,13 +71,33 @@ def size(answer: Answer) -> str:
         ("in layers that stop growing", memory(answer["fixed_bytes"])),
         ("without a hybrid KV manager", memory(answer["kv_bytes_hybrid_off"])),
         ("from", "; ".join(groups)),
+        *config_lines(answer),
     )
 
 
+def config_lines(answer: Answer) -> list[tuple[str, str]]:
+    """What a config.json says beside the KV; nothing for a model of the catalog."""
+    if "assumed" not in answer:
+        return []
+    lines = [("read from", answer["fields_used"]["section"])]
+    if answer["parameters"] is not None:
+        active = f", {format_count(answer['active_parameters'])} active" if moe(answer) else ""
+        lines.append(("parameters", f"{format_count(answer['parameters'])}{active}"))
+        lines.append(("weights", memory(answer["weight_bytes"])))
+    assumed = ", ".join(f"{key} {value}" for key, value in answer["assumed"].items())
+    lines.append(("assumed, as the class does", assumed or "nothing"))
+    return lines + [("note", note) for note in answer["notes"]]
+
+
+def moe(answer: Answer) -> bool:
+    return bool(answer["active_parameters"] != answer["parameters"])
+
+
 def capacity(answer: Answer) -> str:
-    heading = f"{answer['model']} on {answer['tp']} x {answer['gpu']}, {answer['kv_dtype']} KV"
+    heading = f"{model_name(answer)} on {answer['tp']} x {answer['gpu']}, {answer['kv_dtype']} KV"
     return f"{heading}\n\n" + listed(
         ("KV pool of each GPU", memory(answer["pool_bytes"])),
+        ("predicted", f"{format_bytes(answer['pool_low_bytes'])} to {format_bytes(answer['pool_high_bytes'])}"),
         ("", f"{format_count(answer['pool_blocks'])} blocks, {format_count(answer['pool_tokens'])} tokens"),
         (
             f"requests of {format_count(answer['max_model_len'])} tokens",
@@ -83,14 +108,26 @@ def capacity(answer: Answer) -> str:
         ("weights", memory(answer["weight_bytes"])),
         ("activations", memory(answer["activation_bytes"])),
         ("engine", memory(answer["engine_bytes"])),
+        *(
+            (f"{engine} prints", f"{format_count(line['tokens'])} tokens, {line['concurrency']:.2f}x")
+            for engine, line in answer["printed"].items()
+        ),
+        *(
+            (f"with {row['lever']}", f"{freed(row['freed_bytes'])}, {significant(row['requests'], 3)} requests")
+            for row in answer["levers"][1:]
+        ),
     )
+
+
+def freed(size_bytes: float) -> str:
+    return f"{'frees' if size_bytes >= 0 else 'takes'} {format_bytes(abs(size_bytes))}"
 
 
 def prefill(answer: Answer) -> str:
     past = f" after {format_count(answer['past'])}" if answer["past"] else ""
     batch = f" in each of {format_count(answer['batch'])} sequences" if answer["batch"] > 1 else ""
     heading = (
-        f"{answer['model']} on {answer['tp']} x {answer['gpu']}: {format_count(answer['tokens'])} tokens{past}{batch}"
+        f"{model_name(answer)} on {answer['tp']} x {answer['gpu']}: {format_count(answer['tokens'])} tokens{past}{batch}"
     )
     rows = [
         ("prefill", f"{seconds(answer['prefill_s'])}, from {seconds(answer['low_s'])} to {seconds(answer['high_s'])}"),
@@ -114,6 +151,9 @@ def copy(answer: Answer) -> str:
         ),
         ("bytes on the wire", seconds(answer["wire_s"])),
         ("fixed cost of a copy", seconds(answer["per_copy_s"])),
+        ("method", answer["method"]),
+        ("GPU time taken from others", seconds(answer["gpu_s"])),
+        ("locking the host memory, once", seconds(answer["pin_s"])),
     )
 
 
@@ -121,7 +161,7 @@ def compare(answer: Answer) -> str:
     chosen, verdict = answer["case"], answer["verdict"]
     times = f", preempted {chosen['preemptions']} times" if chosen["preemptions"] > 1 else ""
     heading = (
-        f"{chosen['model']} on {chosen['tp']} x {chosen['gpu']}, {chosen['link']}: "
+        f"{model_name(chosen)} on {chosen['tp']} x {chosen['gpu']}, {chosen['link']}: "
         f"{format_count(chosen['tokens'])} tokens of {chosen['kv_dtype']} KV{times}\n"
         f"timing {chosen['timing']}, policy {chosen['policy']}"
     )
@@ -192,6 +232,17 @@ def scenarios(answer: Answer) -> str:
                   + [f"  {part}" for part in row["model"].split("; ")])
         for row in rows
     )  # fmt: skip
+
+
+def claims(answer: Answer) -> str:
+    import textwrap
+
+    def paragraph(entry: Answer) -> str:
+        lines = [entry["says"], f"ours: {entry['ours']}", f"condition: {entry['condition']}", f"open: {entry['link']}"]
+        wrapped = (textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in lines)
+        return "\n".join([f"{entry['id']}  {entry['verdict']}", *wrapped])
+
+    return "\n\n".join(map(paragraph, answer["claims"]))
 
 
 def chart(answer: Answer) -> str:

@@ -13,9 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from kvmodel import assumptions, capacity, catalog, kv_cache, resolve, step_time, transfer
+from kvmodel import (
+    assumptions,
+    capacity,
+    catalog,
+    engine_time,
+    hf_config,
+    kv_cache,
+    pool_answers,
+    resolve,
+    step_time,
+    transfer,
+)
 from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, case_from
-from kvmodel.units import GB, MIB, MS, US
+from kvmodel.copy_path import copy_path
+from kvmodel.units import GB, MIB, US
 
 Numbers = Mapping[str, Any]
 
@@ -67,17 +79,79 @@ OWN = {
     "bytes_per_copy": Own("size of one copy, default a 16-token block of Llama 3 8B", 2 * MIB, 1, 10**15, whole=False),
     "copies": Own("number of copies", 1, 1, 10**12),
     "direction": Own("to the GPU or from it", "h2d", options=("h2d", "d2h")),
+    "scrape": Own("the text of an engine's /metrics page", text="a file, or - for standard input"),
+    "scrape2": Own("the same page some time later", text="a file"),
+    "seconds": Own("time from SCRAPE to SCRAPE2", None, 0.001, 10_000_000, whole=False),
+    "prometheus": Own("ask a Prometheus in place of a scrape", text="an address such as http://localhost:9090"),
+    "window": Own("how far back to ask it", "1h", text="such as 15m, 1h or 2d"),
+    "match": Own("of its series only those with these labels", text="label matchers, such as 'job=\"vllm\"'"),
+    "gpu_hour": Own("price of a GPU for an hour, in any currency", None, 0, 1_000_000, whole=False),
+    "engine_version": Own("version of the engine, where known", text="numbers with dots, such as 0.24.0"),
+    "model": Own("model, where the served name is none of the catalog's", text="an id such as llama-3-8b"),
+    "gpu": Own("GPU of the server, which no metric tells", text="an id such as h100-sxm5-80gb"),
+    "prefill_s": Own("measured prefill of --tokens tokens", None, 1e-6, 1e6, whole=False),
+    "prefill2_tokens": Own("length of a second measured prefill", None, 1, 10_000_000),
+    "prefill2_s": Own("its time", None, 1e-6, 1e6, whole=False),
+    "copy_s": Own("measured copy of the KV of --tokens tokens, one way", None, 1e-6, 1e6, whole=False),
+    "copy2_tokens": Own("length of a second measured copy", None, 1, 10_000_000),
+    "copy2_s": Own("its time", None, 1e-6, 1e6, whole=False),
+    "file": Own("a file", text="a path"),
+    "workload": Own("what arrives", "chat", text="chat, retrieval, long-documents, agents or real-run"),
+    "trace": Own("requests of your own", text="a CSV file with arrival_s, prompt_tokens and output_tokens"),
+    "requests": Own("how many, default 500 or the whole trace", None, 1, 1_000_000),
+    "requests_per_s": Own("arrivals a second, default the workload's", None, 0.000_001, 1_000_000, whole=False),
+    "burstiness": Own("spread of the gaps between arrivals: 0 even, 1 Poisson", None, 0, 100, whole=False),
+    "clients": Own("that many send one request after another, in place of a rate", None, 1, 1_000_000),
+    "seed": Own("of arrivals and lengths", 0, 0, 2**63 - 1),
+    "scheduler": Own(
+        "whose scheduler", "vllm-v1",
+        text="vllm-v1, vllm-v1-first-chunk, vllm-v1-offload, vllm-v1-offload-all, vllm-v0, vllm-v0-swap, sglang, "
+        "sglang-hicache, trtllm-no-evict, trtllm-suspend or wait",
+    ),
+    "num_blocks": Own("blocks of the pool, default what memory leaves", None, 1, 100_000_000),
+    "max_num_seqs": Own("requests in a step, default the engine's", None, 1, 100_000),
+    "watermark": Own("share of blocks that admission leaves free", None, 0, 0.99, whole=False),
+    "host_gib": Own("host memory for KV, default twice the pool", None, 0, 1_000_000, whole=False),
+    "slo_ttft_s": Own("objective: first token within", 2.0, 0.000_001, 1_000_000, whole=False),
+    "slo_tpot_ms": Own("objective: each later token within", 50.0, 0.001, 1_000_000, whole=False),
+    "config": Own("a model's config.json, in place of --model", text="a path"),
+    "assume_defaults": Own("accept the class's defaults for dimensions that the config.json leaves out", switch=True),
+    "draft_layers": Own("layers of a draft (EAGLE, MTP) that keep KV beside the model's own", 0, 0, 8),
+    "pp": Own("pipeline stages", 1, 1, 64),
+    "dcp": Own("ranks that share out the tokens of a request (decode context parallel)", 1, 1, 64),
+    "swap_gib": Own("host memory for swapped blocks of each GPU, vLLM V0", 4, 0, 100_000, whole=False),
+    "draft_tokens": Own("speculative tokens, each of which adds a state block", 0, 0, 64),
 }
+CONFIG = ("config", "assume_defaults", "draft_layers")
 UNKNOWN_MAX_MODEL_LEN = 8192
 
 
 def read(choices: Mapping[str, Any], own: tuple[str, ...]) -> tuple[Case, dict[str, Any]]:
     """The Case and the question's own inputs from what was given. Raises CaseError, CatalogError: one sentence."""
+    choices, reading = with_config(choices) if "config" in own else (choices, None)
     case = case_from({field: value for field, value in choices.items() if field not in own})
     values = {
         field: OWN[field].read(field, choices[field]) if field in choices else OWN[field].default for field in own
     }
-    return case, values
+    return case, {field: value for field, value in values.items() if field not in CONFIG} | (
+        {"reading": reading} if "config" in own else {}
+    )
+
+
+def with_config(choices: Mapping[str, Any]) -> tuple[Mapping[str, Any], hf_config.Reading | None]:
+    """Inputs with the model that `config` names as a text in place of the file, and how that was read.
+
+    Raises CaseError, ConfigRefused.
+    """
+    if "config" not in choices:
+        return choices, None
+    if "model" in choices:
+        raise CaseError("config: given with a model; allowed: one of the two")
+    drafts = OWN["draft_layers"].read("draft_layers", choices.get("draft_layers", 0))
+    assume = bool(choices.get("assume_defaults"))
+    reading = hf_config.read_file(str(choices["config"]), assume_defaults=assume, draft_layers=drafts)
+    rest = {field: value for field, value in choices.items() if field not in CONFIG}
+    return rest | {"model": reading.text}, reading
 
 
 def size(case: Case, numbers: Numbers) -> dict[str, Any]:
@@ -96,9 +170,16 @@ def size(case: Case, numbers: Numbers) -> dict[str, Any]:
     }
 
 
-def fields_used(case: Case) -> dict[str, Any]:
-    """The figures of a model row that its KV size follows from."""
+def fields_used(case: Case, reading: hf_config.Reading | None = None) -> dict[str, Any]:
+    """The figures that a model's KV size follows from: of its row, or the keys of its config.json."""
     model = catalog.model(case.model)
+    if reading is not None:
+        return dict(reading.used) | {
+            "section": reading.section,
+            "kv_dtype": case.kv_dtype,
+            "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
+            "kv_layers": [asdict(group) for group in model.kv_layers],
+        }
     names = ["num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"]
     if model.kv_lora_rank:
         names = ["num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim"]
@@ -109,8 +190,23 @@ def fields_used(case: Case) -> dict[str, Any]:
     }
 
 
+def read_from(reading: hf_config.Reading | None) -> dict[str, Any]:
+    """What a config.json says beside the KV: what was assumed, parameters, weights; nothing for a model of the catalog."""
+    if reading is None:
+        return {}
+    counted = reading.parameters
+    return {
+        "assumed": reading.assumed,
+        "notes": list(reading.notes),
+        "parameters": counted.total if counted else None,
+        "active_parameters": counted.active if counted else None,
+        "weight_bytes": reading.model.counts.weight_bytes if reading.model.counts else None,
+        "fixed_state_bytes_transformers": reading.fixed_bytes_transformers,
+    }
+
+
 def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
-    """The KV pool of one GPU and the requests it holds. Raises DoesNotFit."""
+    """The KV pool of one GPU, the requests it holds, and how each engine prints it. Raises DoesNotFit."""
     model = catalog.model(case.model)
     longest = numbers["max_model_len"] or model.max_position_embeddings or UNKNOWN_MAX_MODEL_LEN
     report = capacity.pool_report(
@@ -122,8 +218,12 @@ def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
         max_num_batched_tokens=case.max_num_batched_tokens,
         max_model_len=longest,
         utilization=numbers["utilization"],
+        pp=numbers["pp"],
     )
-    return {"max_model_len": longest} | report
+    settings = {name: numbers[name] for name in ("pp", "dcp", "swap_gib", "draft_tokens")}
+    lines = pool_answers.prints(case, report["pool_bytes"], max_model_len=longest, **settings)
+    freed = pool_answers.levers(case, utilization=numbers["utilization"], tokens=longest)
+    return {"max_model_len": longest} | report | {"printed": pool_answers.as_rows(lines), "levers": freed}
 
 
 def require_weights_fit(case: Case) -> None:
@@ -146,19 +246,18 @@ def prefill(case: Case, numbers: Numbers) -> dict[str, Any]:
     not asked here: see :func:`require_weights_fit`.
     """
     shape = resolve.model_shape(catalog.model(case.model))
-    gpu = resolve.gpu_rates(catalog.gpu(case.gpu), case.timing)
+    gpu = resolve.case_rates(case)
     new, past, sequences = (np.asarray(numbers[name], float) for name in ("tokens", "past", "batch"))
     chunk = np.minimum(numbers["max_num_batched_tokens"], new * sequences)
     kernels_s = step_time.prefill_s(new, past, shape, gpu, tp=case.tp, chunk_tokens=chunk, sequences=sequences)
-    timing = f"timing.{case.timing}"
-    overhead_s = assumptions.value(timing, "request_overhead_ms") * MS
-    seconds = assumptions.value(timing, "engine_factor") * kernels_s + overhead_s
-    band = assumptions.value("band", "prefill")
+    steps = np.ceil(new * sequences / chunk)
+    seconds = engine_time.request_s(kernels_s, steps, resolve.case_engine(case))
+    band = assumptions.value("band", resolve.prefill_band_kind(case.gpu, case.timing))
     attention_flop = sequences * step_time.attention_flop(new, past, shape)
     flop = step_time.linear_flop(new * sequences, shape, sampled=sequences) + attention_flop
     computing_s = step_time.compute_s(new * sequences, shape, gpu, tp=case.tp, sampled=sequences)
     computing_s = computing_s + sequences * step_time.attention_s(new, past, shape, gpu, tp=case.tp)
-    reads_s = np.ceil(new * sequences / chunk) * step_time.weight_read_s(chunk, shape, gpu, tp=case.tp)
+    reads_s = steps * step_time.weight_read_s(chunk, shape, gpu, tp=case.tp)
     moving_s = reads_s + step_time.traffic_s(new * sequences, shape, gpu, tp=case.tp)
     return {
         "prefill_s": seconds,
@@ -178,7 +277,7 @@ def prefill_parts(case: Case, numbers: Numbers) -> dict[str, Any] | None:
         numbers["tokens"],
         numbers["past"],
         resolve.model_shape(catalog.model(case.model)),
-        resolve.gpu_rates(catalog.gpu(case.gpu), case.timing),
+        resolve.case_rates(case),
         tp=case.tp,
         chunk_tokens=case.max_num_batched_tokens,
     )
@@ -186,12 +285,23 @@ def prefill_parts(case: Case, numbers: Numbers) -> dict[str, Any] | None:
 
 
 def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
-    """Seconds for copies of one size, one way, over one GPU's link; `wire_s` is the part the bytes take."""
+    """Seconds for copies of one size, one way, over one GPU's link; `wire_s` is the part the bytes take.
+
+    `gpu_s` is GPU time that a copy kernel takes from others, `pin_s` what locking the host memory takes, once.
+    """
     direction, own_rate, own_us = (numbers[name] for name in ("direction", "copy_gb_per_s", "per_copy_us"))
-    catalogued = resolve.link_rates(replace(case, copy_gb_per_s=None, per_copy_us=None))
-    rate = getattr(catalogued, f"{direction}_bytes_per_s") if own_rate is None else own_rate * GB
-    per_copy_s = getattr(catalogued, f"per_copy_{direction}_s") if own_us is None else own_us * US
+    path = copy_path(replace(case, copy_gb_per_s=None, per_copy_us=None))
+    rate = getattr(path, f"{direction}_bytes_per_s") if own_rate is None else own_rate * GB
+    per_copy_s = getattr(path, f"per_copy_{direction}_s") if own_us is None else own_us * US
+    method: Any = path.method
+    sm_share: Any = path.sm_share
     size_bytes = np.multiply(numbers["copies"], numbers["bytes_per_copy"])
+    if path.small_loads and direction == "h2d":
+        small = transfer.below_cliff(numbers["copies"], size_bytes, path.small_loads.cliff_bytes)
+        rate = np.where(small, np.minimum(rate, path.small_loads.most_bytes_per_s), rate)
+        per_copy_s = np.where(small, path.small_loads.per_copy_s, per_copy_s)
+        method = np.where(small, path.small_loads.method, method)
+        sm_share = np.where(small, path.small_loads.sm_share, sm_share)
     seconds = transfer.copy_s(numbers["copies"], size_bytes, per_copy_s=per_copy_s, link_bytes_per_s=rate)
     return {
         "copy_s": seconds,
@@ -200,6 +310,9 @@ def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
         "per_copy_s": per_copy_s,
         "link_bytes_per_s": rate,
         "total_bytes": size_bytes,
+        "method": method,
+        "gpu_s": sm_share * seconds,
+        "pin_s": path.pin_s_per_byte * size_bytes,
     }
 
 

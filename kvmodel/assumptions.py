@@ -1,4 +1,7 @@
-"""Efficiencies, overheads and bands of data/assumptions.toml, with a default where a GPU has no data of its own."""
+"""Efficiencies, overheads and bands of data/assumptions.toml, with a default where a GPU has no data of its own.
+
+Other files of figures in the same form (data/copies.toml) are read by the same functions.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.catalog import Basis, CatalogError
+
+FILES = ("assumptions", "fitted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,21 +25,27 @@ class Assumption:
     note: str | None = None
 
 
-def assumption(section: str, key: str) -> Assumption:
-    """One row with all it says of itself. Raises CatalogError naming section and key."""
-    return Assumption(**_row(section, key))
+def assumption(section: str, key: str, file: str = "assumptions") -> Assumption:
+    """One row with all it says of itself. Raises CatalogError naming file, section and key."""
+    return Assumption(**_row(section, key, file))
 
 
-def value(section: str, key: str) -> float:
+def value(section: str, key: str, file: str = "assumptions") -> float:
     """The figure alone, in the unit of its row: not validated again, a test does that for the whole file."""
-    return float(_row(section, key)["value"])
+    return float(_row(section, key, file)["value"])
 
 
-def _row(section: str, key: str) -> dict[str, Any]:
-    rows = catalog.table("assumptions")
+def _row(section: str, key: str, file: str) -> dict[str, Any]:
+    tables = [_section(name, section) for name in (FILES if file in FILES else (file,))]
+    for name in (key, "default"):
+        for rows in tables:
+            if name in rows:
+                return {"unit": next((rows["unit"] for rows in tables if "unit" in rows), None), **rows[name]}
+    raise CatalogError(f"{file} {section}: {key} is missing")
+
+
+def _section(file: str, section: str) -> dict[str, Any]:
+    rows = catalog.table(file)
     for part in section.split("."):
         rows = rows.get(part, {})
-    row = rows.get(key, rows.get("default"))
-    if row is None:
-        raise CatalogError(f"assumptions {section}: {key} is missing")
-    return {"unit": rows.get("unit"), **row}
+    return rows

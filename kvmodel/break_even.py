@@ -52,8 +52,9 @@ def recompute_s(inputs: Inputs) -> Numbers:
 
 
 def swap_s(inputs: Inputs) -> Numbers:
-    """Copying once out and in."""
-    return costs.out_s(inputs, inputs.tokens) + costs.in_s(inputs, inputs.tokens)
+    """Copying once out and in, into host memory locked for it where that is still to do."""
+    pinned_s = costs.pin_s(inputs, inputs.tokens)
+    return pinned_s + costs.out_s(inputs, inputs.tokens) + costs.in_s(inputs, inputs.tokens)
 
 
 def copy_bytes_per_s(inputs: Inputs) -> float | None:
@@ -77,15 +78,25 @@ def effective_copy_bytes_per_s(inputs: Inputs) -> Numbers:
 
 
 def bytes_per_copy(inputs: Inputs) -> float | None:
-    """Size of a copy at which out and in take as long as recomputing alone: smaller ones lose to recompute."""
-    size = costs.moved_bytes(inputs, inputs.tokens)
+    """Size of a copy at which out and in take as long as recomputing alone: smaller ones lose to recompute.
+
+    The cliff itself where copies win just above it and lose below.
+    """
+    small = inputs.small_loads
+    equal_bytes = _equal_bytes(at(inputs, small_loads=None))
+    if small is not None and equal_bytes <= small.cliff_bytes:
+        slower = np.minimum(inputs.h2d_bytes_per_s, small.most_bytes_per_s)
+        below = at(inputs, small_loads=None, per_copy_h2d_s=small.per_copy_s, h2d_bytes_per_s=slower)
+        equal_bytes = min(_equal_bytes(below), small.cliff_bytes)
+    return equal_bytes if 1 <= equal_bytes <= float(costs.moved_bytes(inputs, inputs.tokens)) else None
+
+
+def _equal_bytes(inputs: Inputs) -> float:
+    """As :func:`bytes_per_copy` under one law for all sizes: 0 where any size wins, infinite where none does."""
     per_copy_s = np.add(inputs.per_copy_d2h_s, inputs.per_copy_h2d_s)
     without_copies_s = swap_s(inputs) - costs.copy_count(inputs, inputs.tokens) * per_copy_s
     left_s = recompute_s(inputs) - without_copies_s
-    if left_s <= 0 or per_copy_s <= 0:
-        return None
-    equal_bytes = float(size * per_copy_s / left_s)
-    return equal_bytes if 1 <= equal_bytes <= size else None
+    return float(costs.moved_bytes(inputs, inputs.tokens) * per_copy_s / left_s) if left_s > 0 else np.inf
 
 
 def context_tokens(inputs: Inputs) -> float | None:

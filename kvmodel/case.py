@@ -26,6 +26,11 @@ OPTIONS = {
         "trtllm-no-evict", "trtllm-suspend", "ideal",
     ),
     "objective": ("victim-delay", "gpu-time"),
+    "copy_method": ("auto", "per-copy", "batched", "kernel"),
+    "host_memory": ("pinned", "pageable"),
+    "pinning": ("ready", "first-use"),
+    "numa": ("near", "far"),
+    "duplex": ("alone", "both-ways"),
 }  # fmt: skip
 WHOLE_NUMBERS = {  # least and greatest
     "tp": (1, 64),
@@ -40,8 +45,14 @@ WHOLE_NUMBERS = {  # least and greatest
     "remaining_output": (1, 1_000_000),
     "max_num_batched_tokens": (16, 1_000_000),
 }
-NUMBERS = {"survival": (0.0, 1.0), "copy_gb_per_s": (0.001, 10_000.0), "per_copy_us": (0.0, 100_000.0)}
-OPTIONAL = ("copy_gb_per_s", "per_copy_us")  # None: the catalog's figure
+NUMBERS = {
+    "survival": (0.0, 1.0),
+    "copy_gb_per_s": (0.001, 10_000.0),
+    "per_copy_us": (0.0, 100_000.0),
+    "gemm_efficiency": (0.001, 1.5),
+    "request_overhead_ms": (0.0, 100_000.0),
+}
+OPTIONAL = ("copy_gb_per_s", "per_copy_us", "gemm_efficiency", "request_overhead_ms")  # None: the catalog's figure
 LONGEST_ECHO = 40  # of a bad value that an error repeats
 
 
@@ -55,7 +66,7 @@ class DoesNotFit(CaseError):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One preempted request and what surrounds it. `link` "auto" is the GPU's own.
+    """One preempted request and what surrounds it. `link` "auto" is the GPU's own, `copy_method` "auto" the policy's.
 
     Raises CaseError where a field is out of its limits; ids may be given as any alias, numbers as text.
     """
@@ -72,6 +83,8 @@ class Case:
     runs_per_block: int = 1
     copy_gb_per_s: float | None = None
     per_copy_us: float | None = None
+    gemm_efficiency: float | None = None
+    request_overhead_ms: float | None = None
     preemptions: int = 1
     tokens_between: int = 256
     generated_tokens: int = 1024
@@ -83,6 +96,11 @@ class Case:
     timing: str = "today"
     policy: str = "ideal"
     objective: str = "victim-delay"
+    copy_method: str = "auto"
+    host_memory: str = "pinned"
+    pinning: str = "ready"
+    numa: str = "near"
+    duplex: str = "alone"
 
     def __post_init__(self) -> None:
         for field, value in checked(vars(self)).items():
@@ -121,6 +139,10 @@ def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
     except catalog.CatalogError as error:
         raise CaseError(str(error)) from None
     require_tp_divides_heads(ids["model"], values["tp"])
+    if values["copy_method"] == "kernel" and values["host_memory"] == "pageable":
+        raise CaseError(
+            "copy_method: 'kernel' given with pageable memory, which no kernel can read; allowed: pinned memory"
+        )
     return values | ids
 
 
@@ -134,7 +156,7 @@ def require_tp_divides_heads(model_id: str, tp: int) -> None:
 
     if not splits(tp):
         possible = ", ".join(str(gpus) for gpus in range(1, WHOLE_NUMBERS["tp"][1] + 1) if splits(gpus))
-        given = f"{tp} given for {heads} query and {kv_heads} KV heads of {model.id}"
+        given = f"{tp} given for {heads} query and {kv_heads} KV heads of {model.name}"
         raise CaseError(f"tp: {given}; allowed: {possible}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvmodel import answers
-from kvmodel.case import DEFAULTS, Case
+from kvmodel.case import DEFAULTS, Case, CaseError
 
 CASE = tuple(DEFAULTS)
 
@@ -34,7 +34,8 @@ def size(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
     return (
         echo(chosen, "size", own)
         | answers.size(chosen, numbers(chosen, own))
-        | {"fields_used": answers.fields_used(chosen)}
+        | {"fields_used": answers.fields_used(chosen, own.get("reading"))}
+        | answers.read_from(own.get("reading"))
     )
 
 
@@ -71,38 +72,145 @@ def scenarios(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
     return {"rows": rows()}
 
 
+def claims(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.claims import rows
+
+    return {"claims": rows()}
+
+
+def evidence(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import judgement
+
+    return judgement.evidence_answer(own["file"])
+
+
+def calibrate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import judgement
+
+    return judgement.calibrate(chosen, own)
+
+
+def explain_log(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import log_answer
+
+    return log_answer.explain(chosen, own)
+
+
+def simulate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import run_file
+
+    if own["file"] is None:
+        raise CaseError("file: none given; allowed: a JSON file with config and requests")
+    return run_file.simulate(own["file"])
+
+
+def pressure(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import pressure
+
+    return echo(chosen, "pressure", own) | pressure.pressure(chosen, own)
+
+
 def chart(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
     from kvmodel import out_file
 
     return out_file.chart(own["name"], chosen, own["output"])
 
 
+def diagnose(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import operations
+
+    return operations.diagnose(numbers(chosen, own))
+
+
+def rules(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import operations
+
+    return operations.rules(own)
+
+
+def dashboard(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import operations
+
+    return operations.dashboard(own)
+
+
 COMMANDS = {
     "size": Command(
         "KV cache bytes of a request", "--model llama-3-8b --tokens 4096", size,
-        ("model", "tokens", "kv_dtype", "tp", "block_tokens"), rows=True,
+        ("model", "tokens", "kv_dtype", "tp", "block_tokens"), answers.CONFIG, rows=True,
     ),
     "capacity": Command(
         "memory left for KV on a GPU, and how many requests it holds",
         "--model llama-3.1-8b --gpu h100-sxm5-80gb --max-model-len 32768", pool,
-        ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens"), ("utilization", "max_model_len"),
+        ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens"),
+        ("utilization", "max_model_len", "pp", "dcp", "swap_gib", "draft_tokens", *answers.CONFIG),
     ),
     "prefill": Command(
         "seconds to prefill, or to recompute a lost KV cache, alone on the GPU",
         "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 4096", prefill,
-        ("model", "gpu", "tp", "tokens", "timing", "max_num_batched_tokens"), ("batch", "past"), rows=True,
+        ("model", "gpu", "tp", "tokens", "timing", "max_num_batched_tokens", "gemm_efficiency", "request_overhead_ms"),
+        ("batch", "past", *answers.CONFIG), rows=True,
     ),
     "copy": Command(
         "seconds to copy between GPU and host, one way",
         "--gpu h100-sxm5-80gb --bytes-per-copy 2097152 --copies 256", copy,
-        ("gpu", "link", "rate", "copy_gb_per_s", "per_copy_us"), ("bytes_per_copy", "copies", "direction"), rows=True,
+        ("gpu", "link", "rate", "policy", "copy_method", "host_memory", "pinning", "numa", "duplex", "copy_gb_per_s",
+         "per_copy_us"),
+        ("bytes_per_copy", "copies", "direction"), rows=True,
     ),
     "compare": Command(
         "wait, recompute, swap, offload or both: what each costs, which wins, and where that turns",
-        "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 8192 --preemptions 3", compare, CASE, rows=True,
+        "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 8192 --preemptions 3", compare, CASE,
+        answers.CONFIG, rows=True,
     ),
     "figure19": Command("Figure 19a of the vLLM paper, rebuilt: swap against recompute by block size", "", figure19),
     "scenarios": Command("the recommended-strategy table: the article's word beside the model's", "", scenarios),
+    "claims": Command("what the article and the vLLM paper say, judged: verdict, our number, condition", "", claims),
+    "evidence": Command(
+        "the model's errors on published measurements, or on your own: FILE.csv with the columns of steps.csv", "",
+        evidence, words=("file",), texts="judgement_text",
+    ),
+    "calibrate": Command(
+        "what a prefill or a copy that you measured implies, and the inputs that make the model say the same",
+        "--model llama-3.1-8b --gpu h100-sxm5-80gb --tokens 10000 --prefill-s 0.263", calibrate, CASE,
+        ("prefill_s", "prefill2_tokens", "prefill2_s", "copy_s", "copy2_tokens", "copy2_s", "direction"),
+        texts="judgement_text",
+    ),
+    "explain-log": Command(
+        "each figure of an engine's start-up log explained, and held against the model",
+        "server.log --model llama-3.1-8b", explain_log, ("kv_dtype", "tp"), ("model", "pp", "dcp", *answers.CONFIG),
+        words=("file",), texts="log_text",
+    ),
+    "diagnose": Command(
+        "what a server's metrics say is wrong, and what to change first: one scrape, two, or a Prometheus",
+        "scrape.prom later.prom --seconds 600 --gpu h100-sxm5-80gb --gpu-hour 2.5", diagnose,
+        ("tp", "max_num_batched_tokens", "timing"),
+        ("seconds", "prometheus", "window", "match", "model", "gpu", "gpu_hour", "engine_version"),
+        words=("scrape", "scrape2"), texts="diagnose_text",
+    ),
+    "rules": Command(
+        "recording and alerting rules for the names a server has; without a scrape for the newest vLLM",
+        "scrape.prom -o kv-rules.yml", rules, (), ("prometheus", "window", "match"),
+        words=("scrape",), output=True, texts="diagnose_text",
+    ),
+    "dashboard": Command(
+        "a Grafana dashboard for the names a server has; without a scrape for the newest vLLM",
+        "scrape.prom -o kv-dashboard.json", dashboard, (), ("prometheus", "window", "match"),
+        words=("scrape",), output=True, texts="diagnose_text",
+    ),
+    "simulate": Command(
+        "every decision of vLLM V1's scheduler for the settings and requests of a JSON file, in steps",
+        "run.json --json", simulate, words=("file",), texts="simulation_text",
+    ),
+    "pressure": Command(
+        "a server under a workload: preemptions, times of the requests, throughput",
+        "--workload chat --requests-per-s 8 --num-blocks 6000", pressure,
+        ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",
+         "copy_gb_per_s", "per_copy_us"),
+        ("workload", "trace", "requests", "requests_per_s", "burstiness", "clients", "seed", "scheduler", "num_blocks",
+         "utilization", "max_num_seqs", "watermark", "host_gib", "slo_ttft_s", "slo_tpot_ms"),
+        texts="simulation_text",
+    ),
     "chart": Command(
         "draw a chart into a file: .html (works offline), .json or .csv",
         "NAME --tokens 8192 -o chart.html", chart, CASE, words=("name",), output=True,
@@ -116,4 +224,5 @@ def numbers(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 
 def echo(chosen: Case, command: str, own: dict[str, Any]) -> dict[str, Any]:
     """The inputs that an answer is for."""
-    return {field: vars(chosen)[field] for field in COMMANDS[command].fields} | own
+    given = {field: value for field, value in own.items() if field != "reading"}
+    return {field: vars(chosen)[field] for field in COMMANDS[command].fields} | given

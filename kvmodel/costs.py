@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kvmodel import kv_cache, step_time, transfer
+from kvmodel import engine_time, kv_cache, step_time, transfer
 from kvmodel.arrays import Numbers, nowhere
 from kvmodel.resolve import Inputs
 
@@ -49,13 +49,64 @@ def out_s(inputs: Inputs, tokens: Numbers) -> Numbers:
     )
 
 
-def in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Seconds to bring the KV of `tokens` back (H2D), the engine's overhead of one load included."""
+def copy_in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds to copy the KV of `tokens` back (H2D): the link and the calls, nothing of the engine."""
     rate = transfer.shared_rate_bytes_per_s(inputs.h2d_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
-    copying_s = transfer.copy_s(
-        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_h2d_s, link_bytes_per_s=rate
+    if inputs.small_loads is not None:
+        slower = np.minimum(rate, inputs.small_loads.most_bytes_per_s)
+        rate = np.where(small_in(inputs, tokens), slower, rate)
+    per_copy_s = per_copy_in_s(inputs, tokens)
+    return transfer.copy_s(
+        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=per_copy_s, link_bytes_per_s=rate
     )
-    return (copying_s + inputs.load_overhead_s) * (tokens > 0)
+
+
+def per_copy_in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Fixed cost of each copy of a load of `tokens`. [s]"""
+    small = inputs.small_loads
+    if small is None:
+        return inputs.per_copy_h2d_s
+    return np.where(small_in(inputs, tokens), small.per_copy_s, inputs.per_copy_h2d_s)
+
+
+def small_in(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Whether a load of `tokens` is of pieces below the path's cliff."""
+    cliff_bytes = inputs.small_loads.cliff_bytes if inputs.small_loads else 0.0
+    return transfer.below_cliff(copy_count(inputs, tokens), moved_bytes(inputs, tokens), cliff_bytes)
+
+
+def load_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds to load the KV of `tokens` through the engine, its time for each block and each load included."""
+    loading_s = (copy_in_s(inputs, tokens) + inputs.load_overhead_s) * (tokens > 0)
+    if nowhere(inputs.load_s_per_block):
+        return loading_s
+    blocks = kv_cache.copies(inputs.kv_layers, tokens, block_tokens=inputs.block_tokens, layout="contiguous")
+    return loading_s + blocks * inputs.load_s_per_block
+
+
+def in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds from the start of a load of `tokens` to the request's next token: the step after it included."""
+    return load_s(inputs, tokens) + inputs.next_token_s * (tokens > 0)
+
+
+def pin_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds to lock the host memory of `tokens`, once; nothing where it is locked already."""
+    return 0.0 if nowhere(inputs.pin_s_per_byte) else moved_bytes(inputs, tokens) * inputs.pin_s_per_byte
+
+
+def out_gpu_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """GPU time that a copy out takes from others: the share of its multiprocessors that a copy kernel holds. [s]"""
+    return 0.0 if nowhere(inputs.sm_share) else inputs.sm_share * out_s(inputs, tokens)
+
+
+def in_gpu_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """As :func:`out_gpu_s` for a copy in; pieces below a cliff are copied in their own way."""
+    share, small = inputs.sm_share, inputs.small_loads
+    if small is None and nowhere(share):
+        return 0.0
+    if small is not None:
+        share = np.where(small_in(inputs, tokens), small.sm_share, share)
+    return share * copy_in_s(inputs, tokens)
 
 
 def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
@@ -65,7 +116,8 @@ def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -
     kernels_s = step_time.prefill_s(
         new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
     )
-    return (inputs.engine_factor * kernels_s + inputs.request_overhead_s) * (new_tokens > 0)
+    steps = np.ceil(new_tokens / inputs.max_num_batched_tokens)
+    return engine_time.request_s(kernels_s, steps, inputs) * (new_tokens > 0)
 
 
 def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
@@ -97,10 +149,9 @@ def batch_fits(inputs: Inputs) -> np.ndarray:
 
 
 def decode_step_s(inputs: Inputs) -> Numbers:
-    """Seconds of one step of the running batch, the host's part included."""
+    """Seconds of one step of the running batch, as the engine of the chosen timing takes."""
     kernels_s = step_time.decode_s(inputs.decode_batch, batch_kv_bytes(inputs), inputs.shape, inputs.gpu, tp=inputs.tp)
-    host_s = inputs.decode_host_s + inputs.decode_batch * inputs.decode_host_s_per_sequence
-    return inputs.engine_factor * kernels_s + host_s
+    return engine_time.decode_step_s(kernels_s, inputs.decode_batch, inputs)
 
 
 def wait_for_blocks_s(inputs: Inputs) -> Numbers:

@@ -2,7 +2,7 @@
 
 A model's layers come as groups; a group is anything with the attributes of
 :class:`kvmodel.catalog.KvLayers`: `kind`, `layers`, `kv_heads`, `key_dim`, `value_dim`,
-`bound_tokens` (infinite for full attention) and `fixed_bytes`.
+`bound_tokens` (infinite for full attention), `fixed_bytes`, `tokens_per_entry` and `index_dim`.
 """
 
 from __future__ import annotations
@@ -34,19 +34,39 @@ class LayerGroup(Protocol):
     def bound_tokens(self) -> float: ...
     @property
     def fixed_bytes(self) -> float: ...
+    @property
+    def tokens_per_entry(self) -> int: ...
+    @property
+    def index_dim(self) -> int: ...
+
+
+INDEX_SCALE_GROUP = 128  # 8-bit index keys have one 4-byte scale for so many values
 
 
 def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     r"""Bytes that one token adds in one layer on one GPU while the layer still grows.
 
-    .. math:: \max(1, H_{kv} / tp) \, (D_k + D_v) \, b
+    .. math:: (\max(1, H_{kv} / tp) \, (D_k + D_v) \, b + \text{index}) / c
 
     KV heads are split over `tp` GPUs and repeated below one a GPU; an MLA layer holds one vector
-    of `key_dim` values, without the factor two, on every GPU.
+    of `key_dim` values, without the factor two, on every GPU. A compressed layer holds an entry every c tokens.
 
     Source: vLLM 0.33, `AttentionSpec`, `MLAAttentionSpec`, `get_num_kv_heads`.
     """
-    return np.maximum(1.0, group.kv_heads / tp) * (group.key_dim + group.value_dim) * bytes_per_value
+    values = np.maximum(1.0, group.kv_heads / tp) * (group.key_dim + group.value_dim)
+    if group.index_dim:
+        return (values * bytes_per_value + index_bytes(group.index_dim, bytes_per_value)) / group.tokens_per_entry
+    return values * bytes_per_value / group.tokens_per_entry
+
+
+def index_bytes(index_dim: int, bytes_per_value: Numbers) -> Numbers:
+    """Bytes of one index key of sparse attention: as wide as the cache in 16 bits and above, else 8 bits with scales.
+
+    Source: transformers 5.24 `DynamicIndexedLayer`; vLLM 0.33 `DeepseekV32IndexerCache`, 132 bytes for 128 values,
+    which it keeps under a 16-bit cache too: see :func:`kvmodel.capacity.engine_layers`.
+    """
+    scales = 4 * np.ceil(index_dim / INDEX_SCALE_GROUP)
+    return np.where(np.asarray(bytes_per_value) >= 2, index_dim * np.asarray(bytes_per_value), index_dim + scales)
 
 
 def kv_bytes(layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
@@ -97,7 +117,7 @@ def _summed(
     total: Numbers = 0.0
     for group in layers:
         per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
-        total = total + group.layers * (held_tokens(group) * per_token + group.fixed_bytes)
+        total = total + group.layers * (held_tokens(group) * per_token + group.fixed_bytes / tp)
     return total
 
 
@@ -116,7 +136,7 @@ def fixed_bytes(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: N
     for group in layers:
         bound = 0.0 if np.isinf(group.bound_tokens) else group.bound_tokens
         per_token = layer_bytes_per_token(group, bytes_per_value=bytes_per_value, tp=tp)
-        fixed = fixed + group.layers * (bound * per_token + group.fixed_bytes)
+        fixed = fixed + group.layers * (bound * per_token + group.fixed_bytes / tp)
     return fixed
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from kvmodel import costs, recovery, step_time
-from kvmodel.arrays import Floats
 from kvmodel.costs import at
 from kvmodel.resolve import Inputs
 
 PARTS = (
-    "wait for blocks", "queue", "per-copy out", "wire out", "per-copy in", "wire in",
+    "wait for blocks", "queue", "pinning", "per-copy out", "wire out", "per-copy in", "wire in",
     "linear", "attention", "activations", "all-reduce", "launch", "engine",
 )  # fmt: skip
 
@@ -33,7 +32,10 @@ def parts(inputs: Inputs) -> dict[str, dict[str, float]]:
         "recompute": blocks_s | recompute_parts(one, context - past, past),
         "swap": blocks_s | out_parts(one, context) | in_parts(one, context),
         "offload": blocks_s
-        | added(in_parts(one, load), recompute_parts(one, context - max(stored, past), max(stored, past))),
+        | added(
+            in_parts(one, load, then_prefill=context > max(stored, past)),
+            recompute_parts(one, context - max(stored, past), max(stored, past)),
+        ),
         "both": blocks_s | max(recomputing, loading, key=lambda half: sum(half.values())),
     }
 
@@ -52,19 +54,27 @@ def recompute_parts(inputs: Inputs, new_tokens: float, past_tokens: float) -> di
 
 
 def out_parts(inputs: Inputs, tokens: float) -> dict[str, float]:
-    """A copy to the host: the calls, and the bytes on the wire."""
+    """A copy to the host: memory locked for it, the calls, and the bytes on the wire."""
     calls_s = costs.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_d2h_s)
-    return {"per-copy out": float(calls_s), "wire out": float(costs.out_s(inputs, tokens) - calls_s)}
+    return {
+        "pinning": float(costs.pin_s(inputs, tokens)),
+        "per-copy out": float(calls_s),
+        "wire out": float(costs.out_s(inputs, tokens) - calls_s),
+    }
 
 
-def in_parts(inputs: Inputs, tokens: float) -> dict[str, float]:
-    """A load: the calls, the bytes on the wire, and what the engine adds."""
+def in_parts(inputs: Inputs, tokens: float, *, then_prefill: bool = False) -> dict[str, float]:
+    """A load: the calls, the bytes on the wire, and what the engine adds, up to the next token or a prefill."""
     if tokens <= 0:
         return {}
-    calls_s = costs.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_h2d_s)
-    engine_s: Floats = np.asarray(inputs.load_overhead_s)
-    wire_s = costs.in_s(inputs, tokens) - calls_s - engine_s
-    return {"per-copy in": float(calls_s), "wire in": float(wire_s), "engine": float(engine_s)}
+    copies, copying_s = costs.copy_count(inputs, tokens), costs.copy_in_s(inputs, tokens)
+    calls_s = copies * np.asarray(costs.per_copy_in_s(inputs, tokens))
+    loaded_s = costs.load_s(inputs, tokens) if then_prefill else costs.in_s(inputs, tokens)
+    return {
+        "per-copy in": float(calls_s),
+        "wire in": float(copying_s - calls_s),
+        "engine": float(loaded_s - copying_s),
+    }
 
 
 def added(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from kvmodel.resolve import Inputs
 
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
 BLOCK_CASES = 32768  # arrays of 256 KiB
-FIXED = ("shape", "gpu", "kv_layers", "layout", "available", "objective")  # inputs that are no numbers
+FIXED = ("shape", "gpu", "kv_layers", "layout", "small_loads", "available", "objective")  # inputs that are no numbers
 TINY_S = 1e-12
 SPLIT_STEPS = 6  # evaluations for the best split of "both": its delay is then within 1 % of the least, mostly exact
 
@@ -121,21 +121,25 @@ def recompute(inputs: Inputs) -> Price:
 def swap(inputs: Inputs) -> Price:
     """Copy the KV out and in again, at every preemption: the host copy is freed when it is read back.
 
-    On an engine that copies on the compute stream (vLLM V0) the whole batch waits for both.
+    On an engine that copies on the compute stream (vLLM V0) the whole batch waits for both; else others lose the
+    multiprocessors that a copy kernel holds. Host memory is locked once, for the longest context.
     """
-    out = back = size = 0.0
+    out = back = size = kernel = 0.0
     for preempted, context in _preemptions(inputs):
         out = out + preempted * costs.out_s(inputs, context)
         back = back + preempted * costs.in_s(inputs, context)
+        kernel = kernel + preempted * (costs.out_gpu_s(inputs, context) + costs.in_gpu_s(inputs, context))
         size = size + preempted * 2 * costs.moved_bytes(inputs, context)
+    link = out + back
+    out = out + costs.pin_s(inputs, last_context(inputs))
     delay = out + back
     return Price(
         victim_delay_s=delay,
         out_s=out,
         in_s=back,
-        gpu_s=delay if inputs.swap_on_compute_stream else 0.0,
+        gpu_s=delay if inputs.swap_on_compute_stream else kernel,
         link_bytes=size * inputs.tp,
-        link_s=delay,
+        link_s=link,
         host_bytes=costs.moved_bytes(inputs, last_context(inputs)) * inputs.tp,
         recomputed_tokens=0.0,
         band=inputs.copy_band,
@@ -146,7 +150,8 @@ def offload(inputs: Inputs) -> Price:
     """Keep a host copy as KV is produced, each token written once; load it at every resume.
 
     What survives in the GPU's prefix cache is not loaded. With `offload_prompt_only` the generated part is
-    recomputed after the load. Writing is off the critical path: in `out_s` and on the link, not in the delay.
+    recomputed after the load, and its prefill gives the next token. Writing, with locking the host memory for it, is
+    off the critical path: in `out_s`, not in the delay.
     """
     delay = gpu = back = read = tokens = 0.0
     for preempted, context in _preemptions(inputs):
@@ -155,9 +160,9 @@ def offload(inputs: Inputs) -> Price:
         load = np.maximum(stored - kept, 0.0)
         past = np.maximum(stored, kept)
         new = context - past
-        loading = costs.in_s(inputs, load)
+        loading = costs.load_s(inputs, load) + inputs.next_token_s * ((load > 0) & (new <= 0))
         delay = delay + preempted * (loading + costs.prefill_alone_s(inputs, new, past))
-        gpu = gpu + preempted * costs.prefill_marginal_s(inputs, new, past)
+        gpu = gpu + preempted * (costs.prefill_marginal_s(inputs, new, past) + costs.in_gpu_s(inputs, load))
         back = back + preempted * loading
         read = read + preempted * costs.moved_bytes(inputs, load)
         tokens = tokens + preempted * new
@@ -166,9 +171,9 @@ def offload(inputs: Inputs) -> Price:
     writing = costs.out_s(inputs, stored_last)
     return Price(
         victim_delay_s=delay,
-        out_s=writing,
+        out_s=writing + costs.pin_s(inputs, stored_last),
         in_s=back,
-        gpu_s=gpu,
+        gpu_s=gpu + costs.out_gpu_s(inputs, stored_last),
         link_bytes=(read + written) * inputs.tp,
         link_s=back + writing,
         host_bytes=written * inputs.tp,
@@ -189,7 +194,7 @@ def both(inputs: Inputs) -> Price:
         load = context - past - split
         loading = costs.in_s(inputs, load)
         delay = delay + preempted * slower_s
-        gpu = gpu + preempted * costs.prefill_marginal_s(inputs, split, past)
+        gpu = gpu + preempted * (costs.prefill_marginal_s(inputs, split, past) + costs.in_gpu_s(inputs, load))
         back = back + preempted * loading
         read = read + preempted * costs.moved_bytes(inputs, load)
         tokens = tokens + preempted * split
@@ -198,9 +203,9 @@ def both(inputs: Inputs) -> Price:
     writing = costs.out_s(inputs, last)
     return Price(
         victim_delay_s=delay,
-        out_s=writing,
+        out_s=writing + costs.pin_s(inputs, last),
         in_s=back,
-        gpu_s=gpu,
+        gpu_s=gpu + costs.out_gpu_s(inputs, last),
         link_bytes=(read + written) * inputs.tp,
         link_s=back + writing,
         host_bytes=written * inputs.tp,

@@ -14,13 +14,15 @@ from kvmodel import assumptions, capacity, catalog, kv_cache, weights
 from kvmodel.arrays import Numbers
 from kvmodel.case import BYTES_PER_VALUE, Case, DoesNotFit
 from kvmodel.catalog import Gpu, KvLayers, Model
-from kvmodel.step_time import AttentionGroup, GpuRates, ModelShape
-from kvmodel.units import GB, MS, US, format_bytes
+from kvmodel.copy_path import SmallLoads, copy_path
+from kvmodel.engine_time import EngineTimes, decode_step_s, engine_times
+from kvmodel.step_time import AttentionGroup, GpuRates, ModelShape, decode_s
+from kvmodel.units import GB, MIB, MS, US, format_bytes
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What the prices depend on, in base units. Numbers may be arrays that broadcast together."""
+@dataclass(frozen=True, kw_only=True)
+class Inputs(EngineTimes):
+    """What the prices depend on, in base units, the engine's times among them. Numbers may be arrays that broadcast."""
 
     shape: ModelShape
     gpu: GpuRates
@@ -37,6 +39,11 @@ class Inputs:
     per_copy_h2d_s: Numbers
     per_copy_d2h_s: Numbers
     host_memory_bytes_per_s: Numbers
+    small_loads: SmallLoads | None
+    sm_share: Numbers
+    pin_s_per_byte: Numbers
+    load_s_per_block: Numbers
+    next_token_s: Numbers
     preemptions: Numbers
     tokens_between: Numbers
     survival: Numbers
@@ -45,11 +52,6 @@ class Inputs:
     remaining_output: Numbers
     max_num_batched_tokens: Numbers
     pool_bytes_per_gpu: Numbers
-    engine_factor: Numbers
-    request_overhead_s: Numbers
-    load_overhead_s: Numbers
-    decode_host_s: Numbers
-    decode_host_s_per_sequence: Numbers
     prefill_band: Numbers
     copy_band: Numbers
     swap_on_compute_stream: bool
@@ -64,11 +66,11 @@ def inputs(case: Case) -> Inputs:
     budget = capacity.memory_budget(model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens)
     pool_bytes = capacity.require_pool(budget, model, gpu, case.tp)
     policy = catalog.table("engines")[case.policy]
-    timing = f"timing.{case.timing}"
-    copies = link_rates(case)
+    copies = copy_path(case)
+    shape, rates, engine = model_shape(model), case_rates(case), case_engine(case)
     resolved = Inputs(
-        shape=model_shape(model),
-        gpu=gpu_rates(gpu, case.timing),
+        shape=shape,
+        gpu=rates,
         kv_layers=model.kv_layers,
         layout=case.layout,
         tp=case.tp,
@@ -82,6 +84,11 @@ def inputs(case: Case) -> Inputs:
         per_copy_h2d_s=copies.per_copy_h2d_s,
         per_copy_d2h_s=copies.per_copy_d2h_s,
         host_memory_bytes_per_s=assumptions.value("memory", "host_memory_gb_per_s") * GB,
+        small_loads=copies.small_loads,
+        sm_share=copies.sm_share,
+        pin_s_per_byte=copies.pin_s_per_byte,
+        load_s_per_block=assumptions.value(f"load.{case.timing}", "per_block_us", "copies") * US,
+        next_token_s=next_token_s(case, shape, rates, engine),
         preemptions=case.preemptions,
         tokens_between=case.tokens_between,
         survival=case.survival,
@@ -90,13 +97,9 @@ def inputs(case: Case) -> Inputs:
         remaining_output=case.remaining_output,
         max_num_batched_tokens=case.max_num_batched_tokens,
         pool_bytes_per_gpu=pool_bytes,
-        engine_factor=assumptions.value(timing, "engine_factor"),
-        request_overhead_s=assumptions.value(timing, "request_overhead_ms") * MS,
-        load_overhead_s=assumptions.value(timing, "load_overhead_ms") * MS,
-        decode_host_s=assumptions.value(f"{timing}.decode_host_ms", gpu.id) * MS,
-        decode_host_s_per_sequence=assumptions.value(timing, "decode_host_ms_per_sequence") * MS,
-        prefill_band=assumptions.value("band", "prefill"),
-        copy_band=assumptions.value("band", "copy_pcie5" if case.link_id == "pcie5-x16" else "copy"),
+        **vars(engine),
+        prefill_band=assumptions.value("band", prefill_band_kind(gpu.id, case.timing)),
+        copy_band=assumptions.value("band", copies.band_kind),
         swap_on_compute_stream=policy["swap_on_compute_stream"],
         offload_prompt_only=policy["offload_prompt_only"],
         available=tuple(policy["available"]),
@@ -125,28 +128,10 @@ def over(case: Case, numbers: Mapping[str, Numbers]) -> Inputs:
     return replace(resolved, **arrays)
 
 
-@dataclass(frozen=True)
-class LinkRates:
-    """Rate of a large copy and fixed cost of one copy, each way."""
-
-    h2d_bytes_per_s: float
-    d2h_bytes_per_s: float
-    per_copy_h2d_s: float
-    per_copy_d2h_s: float
-
-
-def link_rates(case: Case) -> LinkRates:
-    """The catalog's figures of a Case's link, or the reader's own in their place."""
-    link = catalog.link(case.link_id)
-    h2d, d2h = link.h2d_bytes_per_s, link.d2h_bytes_per_s
-    if case.rate == "link":
-        h2d = d2h = link.link_bytes_per_s
-    if case.copy_gb_per_s is not None:
-        h2d = d2h = case.copy_gb_per_s * GB
-    per_copy_h2d, per_copy_d2h = link.per_copy_h2d_s, link.per_copy_d2h_s
-    if case.per_copy_us is not None:
-        per_copy_h2d = per_copy_d2h = case.per_copy_us * US
-    return LinkRates(h2d, d2h, per_copy_h2d, per_copy_d2h)
+def next_token_s(case: Case, shape: ModelShape, gpu: GpuRates, engine: EngineTimes) -> Numbers:
+    """Seconds of the step that gives a loaded request its next token: a recompute's prefill gives it by itself."""
+    steps = assumptions.value(f"load.{case.timing}", "next_token_steps", "copies")
+    return steps * decode_step_s(decode_s(1, 0.0, shape, gpu, tp=case.tp), 1, engine) if steps else 0.0
 
 
 def require_request_fits(case: Case, resolved: Inputs) -> None:
@@ -161,7 +146,7 @@ def require_request_fits(case: Case, resolved: Inputs) -> None:
     )
     if needed > resolved.pool_bytes_per_gpu:
         raise DoesNotFit(
-            f"tokens: {last:,} tokens of {case.model} need {format_bytes(float(needed))} of KV on each GPU, "
+            f"tokens: {last:,} tokens of {catalog.model(case.model).name} need {format_bytes(float(needed))} of KV on each GPU, "
             f"{case.gpu} at tp {case.tp} has {format_bytes(float(np.max(resolved.pool_bytes_per_gpu)))} left for it; "
             f"allowed: fewer tokens, more GPUs (tp), fp8 KV or a larger GPU"
         )
@@ -191,11 +176,24 @@ def model_shape(model: Model) -> ModelShape:
     )
 
 
+def case_rates(case: Case) -> GpuRates:
+    """What the GPU of a Case reaches, with the reader's own share of the peak where there is one."""
+    rates = gpu_rates(catalog.gpu(case.gpu), case.timing)
+    if case.gemm_efficiency is None:
+        return rates
+    return replace(rates, gemm_efficiency=case.gemm_efficiency, fp8_gemm_efficiency=case.gemm_efficiency)
+
+
+def case_engine(case: Case) -> EngineTimes:
+    """What the engine of a Case adds to its kernels; the reader's own overhead of a request in place of the model's."""
+    engine = engine_times(case.gpu, case.timing)
+    own_ms = case.request_overhead_ms
+    return engine if own_ms is None else replace(engine, request_overhead_s=own_ms * MS)
+
+
 def gpu_rates(gpu: Gpu, timing: str) -> GpuRates:
     """What a GPU reaches under a timing: its datasheet, and the assumptions for it or their defaults."""
     gemm = "gemm_efficiency_2023" if timing == "2023" else "gemm_efficiency"
-    nvlink_share = assumptions.value("kernels", "all_reduce_nvlink_efficiency")
-    pcie_bytes_per_s = assumptions.value("kernels", "all_reduce_pcie_gb_per_s") * GB
     return GpuRates(
         peak_flop_per_s=gpu.peak_flop_per_s,
         hbm_bytes_per_s=gpu.hbm_bytes_per_s,
@@ -206,6 +204,35 @@ def gpu_rates(gpu: Gpu, timing: str) -> GpuRates:
         kv_read_efficiency_beside_chunk=assumptions.value("kv_read_efficiency_beside_chunk", gpu.id),
         activation_hbm_efficiency=assumptions.value("kernels", "activation_hbm_efficiency"),
         launch_s_per_layer=assumptions.value("kernels", "launch_us_per_layer") * US,
-        all_reduce_start_s=assumptions.value("kernels", "all_reduce_start_us") * US,
-        all_reduce_bytes_per_s=nvlink_share * gpu.nvlink_bytes_per_s if gpu.nvlink_bytes_per_s else pcie_bytes_per_s,
+        **all_reduce_rates(gpu, timing),
+        fp8_peak_flop_per_s=gpu.fp8_peak_flop_per_s if gpu.fp8_dense_tflop_per_s else gpu.peak_flop_per_s,
+        fp8_gemm_efficiency=assumptions.value("fp8_gemm_efficiency" if gpu.fp8_dense_tflop_per_s else gemm, gpu.id),
     )
+
+
+def all_reduce_rates(gpu: Gpu, timing: str) -> dict[str, float]:
+    """How fast GPUs add up their parts: over NVLink a share of its rate, over PCIe what was measured."""
+    old = "all_reduce_2023" if timing == "2023" else "all_reduce"
+    pair_bytes_per_s = assumptions.value("all_reduce", "pcie_pair_gb_per_s") * GB
+    large_share, beyond_pair_share = (
+        1.0,
+        assumptions.value("all_reduce", "pcie_beyond_pair_gb_per_s") * GB / pair_bytes_per_s,
+    )
+    if gpu.nvlink_bytes_per_s:
+        pair_bytes_per_s = assumptions.value(old, "nvlink_share") * gpu.nvlink_bytes_per_s
+        large_share, beyond_pair_share = assumptions.value(old, "nvlink_large_share"), 1.0
+    return {
+        "all_reduce_start_s": assumptions.value("all_reduce", "start_us") * US,
+        "all_reduce_bytes_per_s": pair_bytes_per_s,
+        "all_reduce_large_bytes": assumptions.value("all_reduce", "large_mib") * MIB,
+        "all_reduce_large_share": large_share,
+        "all_reduce_beyond_pair_share": beyond_pair_share,
+    }
+
+
+def prefill_band_kind(gpu_id: str, timing: str) -> str:
+    """Which measured rows are nearest to a prefill: their 90th percentile of error is its range."""
+    if timing == "2023":
+        return "prefill_2023"
+    measured = assumptions.assumption("gemm_efficiency", gpu_id).basis == "measured"
+    return "prefill" if measured else "prefill_other_gpu"

@@ -20,7 +20,7 @@ from kvmodel.costs import at
 from kvmodel.recovery import STRATEGIES
 from kvmodel.resolve import Inputs
 
-SCALARS = ("tp",)  # numbers that are one of a group: the rest are arrays
+SCALARS = ("tp", "gemm_efficiency", "request_overhead_ms")  # numbers that are one of a group: the rest are arrays
 AT_ONCE = 8192  # rows of a group computed together
 Results = dict[str, Any]
 
@@ -72,7 +72,7 @@ def _cells(values: Any, count: int) -> list[Any]:
 
 
 def _group(row: Row) -> tuple[Any, ...]:
-    """What rows must share to be computed together: all that is not a number, and `tp`."""
+    """What rows must share to be computed together: all that is not a number, and `SCALARS`."""
     return tuple(
         value if name in SCALARS or not isinstance(value, (int, float)) else "number"
         for name, value in row.values.items()

@@ -69,6 +69,11 @@ class GpuRates:
     launch_s_per_layer: Numbers
     all_reduce_start_s: Numbers
     all_reduce_bytes_per_s: Numbers
+    all_reduce_large_bytes: Numbers  # from which size on messages get `all_reduce_large_share` of that rate
+    all_reduce_large_share: Numbers
+    all_reduce_beyond_pair_share: Numbers  # what more than two GPUs get of it
+    fp8_peak_flop_per_s: Numbers
+    fp8_gemm_efficiency: Numbers
 
 
 def linear_flop(tokens: Numbers, shape: ModelShape, *, sampled: Numbers = 1) -> Numbers:
@@ -93,9 +98,22 @@ def weight_bytes_read(tokens: Numbers, shape: ModelShape) -> Numbers:
 
 
 def compute_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1, sampled: Numbers = 1) -> Numbers:
-    """Seconds of a step's matrix products if weights were there at once."""
+    """Seconds of a step's matrix products if weights were there at once; 8-bit weights use the 8-bit peak."""
     flop = linear_flop(tokens, shape, sampled=sampled)
+    if _in_8_bits(shape):
+        return flop / (tp * gpu.fp8_gemm_efficiency * gpu.fp8_peak_flop_per_s)
     return flop / (tp * gpu.gemm_efficiency * gpu.peak_flop_per_s)
+
+
+def matrix_peak_flop_per_s(shape: ModelShape, gpu: GpuRates) -> Numbers:
+    """The dense peak that a model's matrix products could reach."""
+    return gpu.fp8_peak_flop_per_s if _in_8_bits(shape) else gpu.peak_flop_per_s
+
+
+def _in_8_bits(shape: ModelShape) -> bool:
+    """Whether the matrix products take 8-bit values. Narrower weights are widened to 16 bits first."""
+    most = shape.expert_weight_bytes_per_parameter if shape.experts else shape.weight_bytes_per_parameter
+    return most == 1
 
 
 def weight_read_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Numbers:
@@ -158,11 +176,14 @@ def traffic_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers 
 
 
 def all_reduce_s(tokens: Numbers, shape: ModelShape, gpu: GpuRates, *, tp: Numbers = 1) -> Numbers:
-    """Seconds of the two ring all-reduces a layer; nothing on one GPU."""
+    """Seconds of the two ring all-reduces a layer, at the rate of a message's size; nothing on one GPU."""
     if np.ndim(tp) == 0 and tp == 1:
         return 0.0
     share = (tp - 1) / tp
-    ring_s = 2 * share * tokens * shape.hidden_size * ACTIVATION_BYTES / gpu.all_reduce_bytes_per_s
+    message_bytes = tokens * (shape.hidden_size * ACTIVATION_BYTES)
+    large_share = np.where(message_bytes >= gpu.all_reduce_large_bytes, gpu.all_reduce_large_share, 1.0)
+    many_share = np.where(np.greater(tp, 2), gpu.all_reduce_beyond_pair_share, 1.0)
+    ring_s = 2 * share * message_bytes / (gpu.all_reduce_bytes_per_s * large_share * many_share)
     return np.where(share > 0, 2 * shape.layers * (gpu.all_reduce_start_s + ring_s), 0.0)
 
 
@@ -270,10 +291,10 @@ def floor_s(
 ) -> Numbers:
     """Seconds below which no prefill can be: datasheet peak and memory rate, perfectly overlapped."""
     tokens = new_tokens * sequences
-    flop = linear_flop(tokens, shape, sampled=sequences) + sequences * attention_flop(new_tokens, past_tokens, shape)
-    compute_s = flop / (tp * gpu.peak_flop_per_s)
+    linear_floor_s = linear_flop(tokens, shape, sampled=sequences) / (tp * matrix_peak_flop_per_s(shape, gpu))
+    attention_floor_s = sequences * attention_flop(new_tokens, past_tokens, shape) / (tp * gpu.peak_flop_per_s)
     read_s = weight_bytes_read(tokens, shape) / (tp * gpu.hbm_bytes_per_s)
-    return np.where(tokens > 0, np.maximum(compute_s, read_s), 0.0)
+    return np.where(tokens > 0, np.maximum(linear_floor_s + attention_floor_s, read_s), 0.0)
 
 
 def prefill_parts_s(

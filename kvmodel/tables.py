@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvmodel import assumptions, catalog
+from kvmodel import assumptions, catalog, copy_path
 from kvmodel.case import Case
 from kvmodel.comparison import Comparison
 from kvmodel.kv_table import KvTable, LinkTimes, article_table
@@ -145,12 +145,21 @@ def source_rows(result: Comparison) -> list[list[str]]:
         ("share of the peak in matrix products", gemm, case.gpu),
         ("share of the memory rate when weights are read", "weight_read_efficiency", case.gpu),
         ("share of the peak in attention", "attention_efficiency", case.gpu),
-        ("engine over kernels", timing, "engine_factor"),
+        ("engine over kernels", f"{timing}.engine_factor", case.gpu),
         ("overhead of a request", timing, "request_overhead_ms"),
         ("overhead of a load", timing, "load_overhead_ms"),
-        ("range of a prefill time, each way", "band", "prefill"),
+        ("range of a prefill time, each way", "band", resolve.prefill_band_kind(case.gpu, case.timing)),
     ):
         row = assumptions.assumption(section, key)
+        rows.append([name, f"{row.value:,g} {row.unit}", row.basis, _source(row)])
+    return rows + copy_source_rows(case)
+
+
+def copy_source_rows(case: Case) -> list[list[str]]:
+    """What a Case's copies rest on beside its link's row."""
+    rows = []
+    for name, section, key in copy_path.figures_used(case):
+        row = assumptions.assumption(section, key, copy_path.FILE)
         rows.append([name, f"{row.value:,g} {row.unit}", row.basis, _source(row)])
     return rows
 

@@ -110,8 +110,10 @@ def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple
 def _flips_by_gpu_time(inputs: Inputs, prices: Mapping[str, Price]) -> tuple[Flip, ...]:
     """The copy rate at which a batch that waits for the copies loses as much as by the recompute's marginal cost.
 
-    Nothing turns it where copies run beside the batch: they take no GPU time.
+    Nothing turns it where copies run beside the batch: they take none of its time, or a kernel's small share.
     """
+    if not inputs.swap_on_compute_stream:
+        return ()
     swap_gpu_s, recompute_gpu_s = float(prices["swap"].gpu_s), float(prices["recompute"].gpu_s)
     if not (swap_gpu_s > 0 and recompute_gpu_s > 0):
         return ()

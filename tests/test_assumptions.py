@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvmodel import assumptions, catalog
+from kvmodel import assumptions, catalog, engine_time
 from kvmodel.catalog import CatalogError
 
 
@@ -14,7 +14,12 @@ def _figures(table, path=()):
             yield from _figures(row, (*path, key))
 
 
-FIGURES = sorted(_figures(catalog.table("assumptions")))
+FIGURES = sorted({figure for file in assumptions.FILES for figure in _figures(catalog.table(file))})
+
+
+def test_no_figure_stands_in_both_files():
+    by_hand, fitted = (set(_figures(catalog.table(file))) for file in assumptions.FILES)
+    assert not by_hand & fitted
 
 
 @pytest.mark.parametrize(("section", "key"), FIGURES, ids=lambda part: part)
@@ -44,6 +49,5 @@ def test_a_missing_figure_is_named():
 
 
 def test_kernels_are_kernels_alone():
-    for key in ("request_overhead_ms", "load_overhead_ms", "decode_host_ms_per_sequence"):
-        assert assumptions.value("timing.kernels", key) == 0
-    assert assumptions.value("timing.kernels", "engine_factor") == 1
+    for gpu_id in catalog.gpu_ids():
+        assert engine_time.engine_times(gpu_id, "kernels") == engine_time.EngineTimes()

@@ -57,7 +57,8 @@ def test_copy_rate_put_back_makes_the_two_equal(choices):
     rate = break_even.copy_bytes_per_s(inputs)
     without_overheads = {
         "h2d_bytes_per_s": rate, "d2h_bytes_per_s": rate, "per_copy_h2d_s": 0.0, "per_copy_d2h_s": 0.0,
-        "load_overhead_s": 0.0, "host_memory_bytes_per_s": np.inf,
+        "load_overhead_s": 0.0, "load_s_per_block": 0.0, "next_token_s": 0.0, "small_loads": None,
+        "host_memory_bytes_per_s": np.inf,
     }  # fmt: skip
     assert swap_s(inputs, **without_overheads) == pytest.approx(float(recompute_s(inputs)), rel=1e-3)
 

@@ -14,7 +14,7 @@ CHECKED = settings(derandomize=True, deadline=None, max_examples=150)
 IDS = ("model", "gpu", "link")
 WORDS = tuple(field for field in DEFAULTS if options_of(field))
 NUMBERS = tuple(field for field in DEFAULTS if field not in IDS + WORDS)
-OPTIONAL = ("copy_gb_per_s", "per_copy_us")
+OPTIONAL = ("copy_gb_per_s", "per_copy_us", "gemm_efficiency", "request_overhead_ms")
 
 
 def refusal(field, value):

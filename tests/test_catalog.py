@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from kvmodel import catalog, weights
+from kvmodel import catalog, measured, weights
 from kvmodel.catalog import CatalogError, Figure, Gpu, Link, Model
 from kvmodel.units import GB, GIB, TFLOP, US
 
@@ -14,7 +14,10 @@ KINDS = {
 }
 ROWS = [(kind, row_id) for kind, (_, ids, _) in KINDS.items() for row_id in ids()]
 MODELS, GPUS, LINKS = catalog.model_ids(), catalog.gpu_ids(), catalog.link_ids()
-DATA_FILES = ("models", "gpus", "links", "assumptions", "engines", "scenarios")
+DATA_FILES = (
+    "models", "gpus", "links", "copies", "assumptions", "fitted", "engines", "scenarios",
+    "metrics", "eras", "claims", "releases", "diagnosis", "advice", "workloads",
+)  # fmt: skip
 
 # As the measurements that the model is tested on name their models and hardware.
 # fmt: off
@@ -116,7 +119,8 @@ def test_rows_parsed_apart_equal_the_file_parsed_whole(kind: str) -> None:
 
 
 def test_every_source_exists_and_is_used() -> None:
-    used = set().union(*map(sources_in, existing_tables().values()))
+    rows = {row.source for row in (*measured.steps(), *measured.copies())}
+    used = rows.union(*map(sources_in, existing_tables().values()))
     known = set(catalog.table("sources"))
     assert used - known == set(), "used, but not in sources.toml"
     assert known - used == set(), "in sources.toml, but not used"

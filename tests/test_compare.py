@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kvmodel
-from kvmodel import CaseError, compare, costs, recovery
+from kvmodel import CaseError, compare, costs, engine_time, recovery, step_time
 from kvmodel.case import DEFAULTS, DoesNotFit, case_from, limits
 from kvmodel.comparison import compare_case, plain
 
@@ -29,8 +29,11 @@ def json_or_sentence(choices):
 def test_the_default_case_by_hand():
     result = compare()
     swap = result["strategies"]["swap"]
+    inputs = compare_case(case_from({})).inputs
+    step_s = float(engine_time.decode_step_s(step_time.decode_s(1, 0, inputs.shape, inputs.gpu), 1, inputs))
+    assert 0.010 < step_s < 0.015  # 16 GB of weights at 2 TB/s, and the launches
     assert swap["out_s"] == pytest.approx(256 * 3.1e-6 + 2**29 / 25e9)
-    assert swap["in_s"] == pytest.approx(256 * 2.0e-6 + 2**29 / 25e9 + 0.010)
+    assert swap["in_s"] == pytest.approx(256 * (2.0e-6 + 5e-6) + 2**29 / 25e9 + 0.0022 + step_s)
     assert swap["victim_delay_s"] == pytest.approx(swap["out_s"] + swap["in_s"])
     assert (swap["link_bytes"], swap["host_bytes"]) == (2 * 2**29, 2**29)
     assert result["strategies"]["recompute"]["recomputed_tokens"] == 4096

@@ -258,7 +258,7 @@ def test_wait_for_blocks_by_hand():
 
 def test_a_decode_step_has_the_hosts_part():
     inputs = toy(
-        decode_batch=8, decode_context=500, engine_factor=1.5, decode_host_s=0.04, decode_host_s_per_sequence=1e-3
+        decode_batch=8, decode_context=500, engine_factor=1.5, decode_overhead_s=0.04, decode_overhead_s_per_sequence=1e-3
     )
     step_s = step_time.decode_s(8, 8 * 512 * PER_TOKEN, inputs.shape, inputs.gpu)
     assert costs.decode_step_s(inputs) == pytest.approx(1.5 * step_s + 0.048)
@@ -435,7 +435,7 @@ def test_a_longer_context_never_delays_less(choices, more):
     for name, slack in (("recompute", 1e-12), ("swap", 1e-12), ("offload", 1e-12), ("both", 0.01)):
         assert longer[name].victim_delay_s >= here[name].victim_delay_s * (1 - slack), name
     assert longer["recompute"].gpu_s >= here["recompute"].gpu_s * (1 - 1e-12)
-    if choices["survival"] < 1:
+    if choices["survival"] < 1 and choices["timing"] != "2023":  # a short step is as long as its host takes
         assert longer["recompute"].victim_delay_s > here["recompute"].victim_delay_s
 
 

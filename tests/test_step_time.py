@@ -19,6 +19,8 @@ GPU = GpuRates(
     peak_flop_per_s=1000.0, hbm_bytes_per_s=100.0, gemm_efficiency=0.5, weight_read_efficiency=0.8,
     attention_efficiency=0.25, kv_read_efficiency=0.5, kv_read_efficiency_beside_chunk=0.2,
     activation_hbm_efficiency=0.4, launch_s_per_layer=0.01, all_reduce_start_s=0.001, all_reduce_bytes_per_s=50.0,
+    all_reduce_large_bytes=1e9, all_reduce_large_share=0.25, all_reduce_beyond_pair_share=1.0,
+    fp8_peak_flop_per_s=2000.0, fp8_gemm_efficiency=0.6,
 )  # fmt: skip
 CHECKED = settings(derandomize=True, deadline=None, max_examples=100)
 
@@ -54,6 +56,33 @@ def test_linear_time_is_a_smooth_maximum():
     assert step_time.linear_s(3, SHAPE, endless_memory) == pytest.approx(compute_s)
     endless_compute = replace(GPU, peak_flop_per_s=np.inf)
     assert step_time.linear_s(3, SHAPE, endless_compute) == pytest.approx(read_s)
+
+
+def test_weights_of_one_byte_use_the_8_bit_peak():
+    eight_bits = replace(SHAPE, weight_bytes_per_parameter=1)
+    assert step_time.compute_s(3, eight_bits, GPU) == pytest.approx((600 + 80) / (0.6 * 2000))
+    narrower = replace(SHAPE, weight_bytes_per_parameter=0.5)  # widened to 16 bits first
+    assert step_time.compute_s(3, narrower, GPU) == pytest.approx((600 + 80) / (0.5 * 1000))
+    experts_of_one_byte = replace(MOE, expert_weight_bytes_per_parameter=1)
+    flop = step_time.linear_flop(3, MOE)
+    assert step_time.compute_s(3, experts_of_one_byte, GPU) == pytest.approx(flop / (0.6 * 2000))
+    assert step_time.floor_s(3000, 0, eight_bits, GPU) < step_time.floor_s(3000, 0, SHAPE, GPU)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tp", "bytes_per_s"),
+    [
+        pytest.param(4, 2, 50, id="a small message between two"),
+        pytest.param(5, 2, 50 * 0.25, id="from 40 bytes on, large"),
+        pytest.param(4, 4, 50 * 0.1, id="among four"),
+        pytest.param(5, 4, 50 * 0.25 * 0.1, id="large, among four"),
+    ],
+)
+def test_all_reduce_slows_with_size_and_number(tokens, tp, bytes_per_s):
+    gpu = replace(GPU, all_reduce_large_bytes=40, all_reduce_beyond_pair_share=0.1)
+    message_bytes = tokens * 4 * 2
+    expected_s = 2 * 2 * (0.001 + 2 * (tp - 1) / tp * message_bytes / bytes_per_s)
+    assert step_time.all_reduce_s(tokens, SHAPE, gpu, tp=tp) == pytest.approx(expected_s)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvmodel.transfer import copy_s, effective_bytes_per_s, shared_rate_bytes_per_s
+from kvmodel import assumptions, catalog, measured
+from kvmodel.transfer import (
+    below_cliff,
+    copy_s,
+    effective_bytes_per_s,
+    fit_copy_law,
+    shared_rate_bytes_per_s,
+    staged_bytes_per_s,
+)
+
+CLIFF = "batched_loads_below_cliff"
+SIZES = 4096.0 * 2 ** np.arange(13)  # 4 KiB to 16 MiB
 
 
 @pytest.mark.parametrize(
@@ -34,6 +45,99 @@ def test_block_size_sweep_of_the_vllm_blog():
     error = np.abs(effective_bytes_per_s(size, seconds) / 1e9 / measured - 1)
     assert np.median(error) < 0.03
     assert error.max() < 0.12
+
+
+def sweep(kind, method, host_memory="pinned", direction="d2h"):
+    """Bytes a copy, number of copies and GB/s of published rows."""
+    rows = [
+        row
+        for row in measured.copies()
+        if (row.kind, row.method, row.host_memory, row.direction) == (kind, method, host_memory, direction)
+    ]
+    assert len(rows) >= 3
+    columns = np.array([(row.bytes_per_copy, row.copies, row.bytes_per_s / 1e9) for row in rows])
+    return columns[:, 0], columns[:, 1], columns[:, 2]
+
+
+def law_gb_per_s(size, law):
+    per_copy_s, bytes_per_s = law
+    return size / (per_copy_s + size / bytes_per_s) / 1e9
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(st.floats(1e-7, 1e-4), st.floats(1e9, 1e12), st.integers(1, 10**6))
+def test_a_fit_finds_the_law_that_made_the_rates(per_copy_s, bytes_per_s, copies):
+    rates = law_gb_per_s(SIZES, (per_copy_s, bytes_per_s))
+    assert fit_copy_law(SIZES, np.full(13, copies), rates) == pytest.approx((per_copy_s, bytes_per_s), rel=1e-5)
+
+
+@pytest.mark.parametrize("wrong", range(13))
+@pytest.mark.parametrize("times", [0.4, 2.5])
+def test_one_bad_reading_does_not_move_the_law(wrong, times):
+    rates = law_gb_per_s(SIZES, (3.5e-6, 50e9)) * np.where(np.arange(13) == wrong, times, 1)
+    assert fit_copy_law(SIZES, np.full(13, 1000), rates) == pytest.approx((3.5e-6, 50e9), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ([], [], []),
+        ([1024, 1024], [10, 20], [1, 1.1]),  # one size tells cost and rate apart for nobody
+        ([1024, 0], [10, 10], [1, 2]),
+        ([1024, 2048], [10, 0], [1, 2]),
+        ([1024, 2048], [10, 10], [1, -2]),
+        ([1024, 2048], [10, 10], [1, float("nan")]),
+        ([1024, 2**20], [10, 10], [20, 1]),  # slower in large pieces: no such law
+    ],
+)
+def test_a_fit_refuses_what_no_law_follows_from(rows):
+    with pytest.raises(ValueError, match=r"allowed: "):
+        fit_copy_law(*rows)
+
+
+def test_committed_constants_are_those_of_the_published_sweeps():
+    """H100 on PCIe 5: one driver call a copy, a copy kernel, and batched loads below the cliff."""
+    link = catalog.link("pcie5-x16")
+    per_copy_s, rate = fit_copy_law(*sweep("bw_vs_block", "DMA cudaMemcpyAsync"))
+    assert (per_copy_s, rate) == pytest.approx((link.per_copy_d2h_s, link.d2h_bytes_per_s), rel=0.03)
+    per_copy_s, rate = fit_copy_law(*sweep("bw_vs_block", "custom copy kernel"))
+    assert per_copy_s * 1e6 == pytest.approx(assumptions.value("kernel", "per_copy_us", "copies"), abs=0.01)
+    assert rate / link.d2h_bytes_per_s == pytest.approx(assumptions.value("kernel", "rate_share", "copies"), rel=0.015)
+    size, copies, rates = sweep("bw_vs_block", "cuMemcpyBatchAsync, one call", direction="h2d")
+    slow = (size < 28 * 1024) & (copies >= 50_000)
+    per_copy_s, rate = fit_copy_law(size[slow], copies[slow], rates[slow])
+    assert per_copy_s * 1e6 == pytest.approx(assumptions.value(CLIFF, "per_copy_us", "copies"), rel=0.03)
+    assert rate / 1e9 == pytest.approx(assumptions.value(CLIFF, "gb_per_s", "copies"), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("method", "host_memory", "direction", "per_copy_us", "gb_per_s"),
+    [
+        pytest.param("memcpy", "pinned", "h2d", 2.8, 23.9, id="pinned in"),
+        pytest.param("memcpy", "pinned", "d2h", 2.0, 26.8, id="pinned out"),
+        pytest.param("memcpy", "pageable", "d2h", 30, 12.5, id="pageable out"),
+    ],
+)
+def test_the_law_holds_for_single_copies_of_another_gpu(method, host_memory, direction, per_copy_us, gb_per_s):
+    """RTX 4090 on PCIe 4, 1 to 16 MiB: two constants give all three rates to 1.5 %."""
+    size, copies, rates = sweep("bw_vs_size", method, host_memory, direction)
+    law = fit_copy_law(size, copies, rates)
+    assert law == pytest.approx((per_copy_us * 1e-6, gb_per_s * 1e9), rel=0.03)
+    assert law_gb_per_s(size, law) == pytest.approx(rates, rel=0.015)
+
+
+def test_pieces_below_a_cliff():
+    assert below_cliff(100, 100 * 28_671, 28_672)
+    assert not below_cliff(100, 100 * 28_672, 28_672)
+    assert not below_cliff(0, 0, 28_672)  # nothing to move has no size
+    assert below_cliff(np.array([1, 2]), 40_000.0, 28_672).tolist() == [False, True]
+
+
+def test_staged_copies_take_both_times():
+    """1 GB at 25 GB/s, then at 12.5: 40 and 80 ms."""
+    assert staged_bytes_per_s(25e9, 12.5e9) == pytest.approx(1e9 / 0.120)
+    assert staged_bytes_per_s(25e9, np.inf) == 25e9
+    assert staged_bytes_per_s(np.array([12.5e9, 50e9]), 25e9) == pytest.approx([1 / 0.12e-9, 1 / 0.06e-9])
 
 
 def test_gpus_that_copy_together_share_the_hosts_memory():

@@ -23,6 +23,7 @@ def looks(palette: Palette) -> dict[str, Look]:
     return {
         "wait for blocks": Look(palette.wait, "/", 0.55),
         "queue": Look(palette.wait, "/", 0.55),
+        "pinning": Look(palette.swap, "/", 0.6),
         "per-copy out": Look(palette.swap, "x"),
         "wire out": Look(palette.swap),
         "per-copy in": Look(palette.swap, "\\", 0.8),
