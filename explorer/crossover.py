@@ -7,12 +7,12 @@ from typing import Any
 import streamlit as st
 
 from explorer import controls, prose
-from kvmodel import curves, figure19, kv_cache
-from kvmodel.charts import crossover, theme
+from kvmodel import copy_rate, curves, figure19, kv_cache
+from kvmodel.charts import copy_rates, crossover, theme
 from kvmodel.comparison import Comparison
 
 PRESETS = ("figure19", "article", "today")
-VIEWS = ("length", "block-size", "winner-map", "preemptions", "figure19")
+VIEWS = ("length", "block-size", "copy-rate", "winner-map", "preemptions", "figure19")
 
 
 @st.cache_resource(show_spinner=False)
@@ -43,6 +43,9 @@ def draw(name: str, result: Comparison) -> tuple[Any, str]:
     if name == "block-size":
         blocks = curves.cost_by_block(result, kv_cache.LAYOUTS)
         return crossover.cost_by_block(blocks, palette=palette), crossover.cost_by_block_alt(blocks)
+    if name == "copy-rate":
+        rates = copy_rate.copy_rates(result)
+        return copy_rates.copy_rates(rates, palette=palette), copy_rates.copy_rates_alt(rates)
     if name == "winner-map":
         winners = curves.winner_map(result)
         return crossover.winner_map(winners, palette=palette), crossover.winner_map_alt(winners)

@@ -22,11 +22,19 @@ def headline(result: Comparison) -> None:
         st.markdown(line)
 
 
+def of_engine(result: Comparison) -> None:
+    """What the chosen engine would do, below a live sentence on swap and recompute, which tells of delays alone."""
+    numbers = figures(result)
+    if result.verdict.objective == "gpu-time":
+        st.markdown(pair_text(result, numbers))
+    st.markdown(prose.text("verdict", best_section(result.verdict.best), numbers))
+
+
 def pair_text(result: Comparison, numbers: dict[str, str]) -> str:
     """Swap against recompute, by the objective."""
     pair = result.verdict.swap_or_recompute
     if result.verdict.objective == "gpu-time":
-        return prose.text("verdict", "gpu-time", numbers)
+        return prose.text("verdict", "gpu-time_close" if pair.close else "gpu-time", numbers)
     return prose.text("verdict", "close" if pair.close or pair.winner is None else pair.winner, numbers)
 
 

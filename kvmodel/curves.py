@@ -68,11 +68,16 @@ def kv_by_length(result: Comparison, others: Iterable[str] = ()) -> KvCurves:
 
 @dataclass(frozen=True)
 class BlockCurves:
-    """Out-and-in cost over block sizes for every layout, bytes a copy, and recompute to compare with. [s], [bytes]"""
+    """Out-and-in cost over block sizes for every layout, bytes a copy, and recompute to compare with. [s], [bytes]
+
+    `low_s` and `high_s` are the ranges of swap in the chosen layout and of recompute, by strategy, over block sizes.
+    """
 
     block_tokens: Floats
     swap_s: dict[str, Floats]
     bytes_per_copy: dict[str, Floats]
+    low_s: dict[str, Floats]
+    high_s: dict[str, Floats]
     recompute_s: float
     chosen_block_tokens: float
     chosen_layout: str
@@ -87,18 +92,31 @@ def cost_by_block(result: Comparison, layouts: tuple[str, ...]) -> BlockCurves:
         swap_s[layout] = recovery.swap(laid_out).victim_delay_s
         size, copies = costs.moved_bytes(laid_out, one.tokens), costs.copy_count(laid_out, one.tokens)
         per_copy[layout] = size / copies
-    recompute_s = recovery.recompute(at(result.inputs, preemptions=1)).victim_delay_s
-    return BlockCurves(BLOCK_SIZES, swap_s, per_copy, float(recompute_s), result.case.block_tokens, result.case.layout)
+    prices = {"swap": recovery.swap(one), "recompute": recovery.recompute(at(result.inputs, preemptions=1))}
+    return BlockCurves(
+        block_tokens=BLOCK_SIZES,
+        swap_s=swap_s,
+        bytes_per_copy=per_copy,
+        low_s={name: np.broadcast_to(price.low_s, BLOCK_SIZES.shape) for name, price in prices.items()},
+        high_s={name: np.broadcast_to(price.high_s, BLOCK_SIZES.shape) for name, price in prices.items()},
+        recompute_s=float(prices["recompute"].victim_delay_s),
+        chosen_block_tokens=result.case.block_tokens,
+        chosen_layout=result.case.layout,
+    )
 
 
 @dataclass(frozen=True)
 class WinnerMap:
-    """Recompute over swap for every length (columns) and effective copy rate (rows), and the break-even rate."""
+    """Recompute over swap for every length (columns) and effective copy rate (rows), and the break-even rate.
+
+    `clear_factor` is, by winner, from which factor on its range and the loser's no longer overlap.
+    """
 
     tokens: Floats
     copy_bytes_per_s: Floats
     recompute_over_swap: Floats
     break_even_bytes_per_s: Floats
+    clear_factor: dict[str, float]
     chosen_tokens: float
     chosen_bytes_per_s: float
 
@@ -116,6 +134,10 @@ def winner_map(result: Comparison) -> WinnerMap:
         copy_bytes_per_s=rates,
         recompute_over_swap=rates[:, None] / equal[None, :],
         break_even_bytes_per_s=equal,
+        clear_factor={
+            "swap": float((1 + inputs.copy_band) / (1 - inputs.prefill_band)),
+            "recompute": float((1 + inputs.prefill_band) / (1 - inputs.copy_band)),
+        },
         chosen_tokens=chosen,
         chosen_bytes_per_s=float(break_even.effective_copy_bytes_per_s(inputs)),
     )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from kvmodel import assumptions, break_even, catalog, costs, kv_cache, roofline, step_time
-from kvmodel.case import BYTES_PER_VALUE
+from kvmodel.case import BYTES_PER_VALUE, Case
 from kvmodel.comparison import Comparison
 from kvmodel.figure19 import Figure19
 from kvmodel.recovery import STRATEGIES
 from kvmodel.roofline_points import Roofline, StepCurve
 from kvmodel.units import (
+    MS,
     TB,
     TFLOP,
+    US,
     format_bytes,
     format_count,
     format_gb,
@@ -133,6 +137,17 @@ def kv_figures(result: Comparison) -> dict[str, str]:
         "fixed": format_bytes(float(kv_cache.fixed_bytes(layers, bytes_per_value=value_bytes))),
         "hybrid_off": format_bytes(hybrid_off),
     }
+
+
+def own_figure_texts(case: Case) -> dict[str, str]:
+    """Figures of the reader's that stand in place of the model's, by Case field."""
+    texts: dict[str, Callable[[float], str]] = {
+        "gemm_efficiency": lambda share: format_percent(share, 3),
+        "request_overhead_ms": lambda overhead_ms: format_seconds(overhead_ms * MS),
+        "copy_gb_per_s": lambda rate: f"{significant(rate, 3)} GB/s",
+        "per_copy_us": lambda cost_us: format_seconds(cost_us * US),
+    }
+    return {field: text(value) for field, text in texts.items() if (value := getattr(case, field)) is not None}
 
 
 def has_fixed_part(result: Comparison) -> bool:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvmodel import break_even, costs, roofline, step_time
+from kvmodel import break_even, catalog, costs, evidence, measured, resolve, roofline, step_time
 from kvmodel.arrays import Floats, Numbers
+from kvmodel.case import Case
 from kvmodel.comparison import Comparison
+from kvmodel.measured import Step
 
 INTENSITIES = np.geomspace(0.5, 8192, 121)
 STEP_TOKENS = np.unique(np.rint(np.geomspace(1, 8192, 121)))
@@ -26,8 +28,17 @@ class Point:
 
 
 @dataclass(frozen=True)
+class MeasuredPoint:
+    """A prefill that somebody measured, on the axes of the roofline: FLOP per byte, and the rate of one GPU."""
+
+    row: Step
+    intensity_flop_per_byte: float
+    attained_flop_per_s: float
+
+
+@dataclass(frozen=True)
 class Roofline:
-    """Ceiling of one GPU (datasheet peak and memory rate), its ridge and the points of the Case."""
+    """Ceiling of one GPU (datasheet peak and memory rate), its ridge, the points of the Case and measured ones."""
 
     intensity_flop_per_byte: Floats
     ceiling_flop_per_s: Floats
@@ -35,6 +46,7 @@ class Roofline:
     hbm_bytes_per_s: float
     ridge_flop_per_byte: float
     points: tuple[Point, ...]
+    measured: tuple[MeasuredPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,29 @@ def roofline_of(result: Comparison) -> Roofline:
         hbm_bytes_per_s=rate,
         ridge_flop_per_byte=float(roofline.ridge_flop_per_byte(peak, rate)),
         points=tuple(points),
+        measured=measured_prefills(result.case),
     )
+
+
+def measured_prefills(case: Case) -> tuple[MeasuredPoint, ...]:
+    """Prefills measured on the Case's GPU with a model of the same shape, by engines of the Case's time."""
+    shape = resolve.model_shape(catalog.model(case.model))
+    kind = "prefill_2023" if case.timing == "2023" else "prefill"
+    rows = [row for row in measured.steps() if row.gpu == case.gpu and evidence.kind_of(row) == kind]
+    same = {model_id: resolve.model_shape(catalog.model(model_id)) == shape for model_id in {row.model for row in rows}}
+    return tuple(_measured_point(row, shape) for row in rows if same[row.model])
+
+
+def _measured_point(row: Step, shape: step_time.ModelShape) -> MeasuredPoint:
+    """Weights are read once for every chunk; batched sequences share them, and attend to themselves alone."""
+    tokens = row.tokens * row.batch
+    chunk = min(evidence.CHUNK_TOKENS.get(row.kind, tokens), tokens)
+    flop = step_time.linear_flop(tokens, shape, sampled=row.batch)
+    flop = flop + row.batch * step_time.attention_flop(row.tokens, row.context, shape)
+    weights = np.ceil(tokens / chunk) * step_time.weight_bytes_read(chunk, shape)
+    moved = float(weights + step_time.activation_bytes_moved(tokens, shape))
+    intensity = float(roofline.intensity_flop_per_byte(flop, moved))
+    return MeasuredPoint(row, intensity, float(flop) / row.seconds / row.tp)
 
 
 def _prefill_point(result: Comparison) -> Point:

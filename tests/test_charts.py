@@ -32,6 +32,7 @@ CASES = {
     "slow copies": Case(copy_gb_per_s=0.1, preemptions=40),
 }
 LARGEST_PAYLOAD_BYTES = 16_000
+LARGEST_WITH_ROWS_BYTES = 21_000  # of charts that name every one of a hundred measured rows
 DEFAULT = compare_case(Case())
 
 
@@ -50,7 +51,7 @@ EVERY = [
     pytest.param(name, case, id=f"{name}, {case_id}")
     for name in charts.NAMES
     for case_id, case in CASES.items()
-    if case_id == "default" or name not in ("figure19", "scenarios")  # these do not depend on the Case
+    if case_id == "default" or name not in charts.WITHOUT_CASE  # these do not depend on the Case
 ]
 
 
@@ -58,7 +59,8 @@ EVERY = [
 class TestEveryChart:
     def test_is_small_and_has_a_unit_on_its_axis(self, name, case):
         fig = draw(name, case)
-        assert len(fig.to_json()) < LARGEST_PAYLOAD_BYTES
+        most_bytes = LARGEST_WITH_ROWS_BYTES if name.startswith("evidence") else LARGEST_PAYLOAD_BYTES
+        assert len(fig.to_json()) < most_bytes
         assert re.search(r"\[.+\]", fig.layout.xaxis.title.text)
         if fig.layout.yaxis.title.text:
             assert re.search(r"\[.+\]", fig.layout.yaxis.title.text)
@@ -110,7 +112,7 @@ def colour_values(palette: theme.Palette) -> list[str]:
 
 
 def test_unknown_name_is_one_sentence_with_the_names():
-    with pytest.raises(CaseError, match="chart: 'pie' given; allowed: timeline, kv-size, .*scenarios$"):
+    with pytest.raises(CaseError, match="chart: 'pie' given; allowed: timeline, kv-size, .*evidence-by-length$"):
         charts.draw("pie", Case())
     with pytest.raises(CaseError, match="allowed"):
         charts.points("pie", Case())
@@ -276,9 +278,11 @@ class TestCrossings:
 
     def test_areas_of_the_map_start_beyond_what_is_too_close(self):
         found = curves.winner_map(DEFAULT)
-        fig = crossover.winner_map(found, close_factor=2.0)
-        swap = next(trace for trace in fig.data if trace.name == "swap 2x faster")
-        assert swap.y[0] == pytest.approx(2 * found.break_even_bytes_per_s[0], rel=1e-6)
+        clear = found.clear_factor["swap"]
+        assert clear == pytest.approx((1 + 0.2) / (1 - DEFAULT.prices["recompute"].band))
+        fig = crossover.winner_map(found)
+        swap = next(trace for trace in fig.data if trace.name == f"swap {clear:.2g}x faster")
+        assert swap.y[0] == pytest.approx(clear * found.break_even_bytes_per_s[0], rel=1e-6)
         assert "so swap is faster" in crossover.winner_map_alt(found)
 
 
@@ -300,8 +304,10 @@ class TestRoofline:
 
     def test_knee_is_marked_or_absent(self):
         curve = roofline_points.step_curve(DEFAULT)
-        assert "knee 183 tokens" in texts(roofline.step_time(curve))
-        assert "183 tokens" in roofline.step_time_alt(curve)
+        knee = f"{curve.knee_tokens:,.0f} tokens"
+        assert 130 < curve.knee_tokens < 200  # 130 to 170 on an A100 by kernel tables, in 16 bit
+        assert f"knee {knee}" in texts(roofline.step_time(curve))
+        assert knee in roofline.step_time_alt(curve)
         without = replace(curve, knee_tokens=None)
         assert "knee" not in texts(roofline.step_time(without))
         assert "no knee" in roofline.step_time_alt(without)
@@ -342,9 +348,13 @@ class TestScenarios:
         assert tints == [LIGHT.recompute, LIGHT.swap, LIGHT.swap, LIGHT.recompute, LIGHT.recompute, LIGHT.recompute]
 
     def test_too_close_is_hollow(self):
-        fig = outcome_chart.outcomes(self.rows)
-        hollow = sum(colour == LIGHT.background for trace in fig.data for colour in trace.marker.color)
-        assert hollow == sum(outcome.contest.close for row in self.rows for outcome in row.outcomes) > 0
+        first = self.rows[0].outcomes[0]
+        close = replace(first, contest=replace(first.contest, close=not first.contest.close))
+        rows = (replace(self.rows[0], outcomes=(close, *self.rows[0].outcomes[1:])), *self.rows[1:])
+        for shown in (self.rows, rows):
+            fig = outcome_chart.outcomes(shown)
+            hollow = sum(colour == LIGHT.background for trace in fig.data for colour in trace.marker.color)
+            assert hollow == sum(outcome.contest.close for row in shown for outcome in row.outcomes)
 
 
 class TestLabels:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ import kvmodel
 from kvmodel import cli
 from kvmodel.case import DEFAULTS
 
+DATA = Path(__file__).parent / "data"
 KEYS = {
     "size": "kv_bytes kv_bytes_per_gpu growth_bytes_per_token fixed_bytes kv_bytes_hybrid_off fields_used",
     "capacity": "pool_bytes pool_blocks pool_tokens max_concurrency",
@@ -78,7 +81,12 @@ def test_overview_names_every_command(run):
     assert all(f"  {name} " in out for name in cli.COMMANDS)
 
 
-def test_every_example_runs(run, tmp_path):
+def test_every_example_runs(run, tmp_path, monkeypatch):
+    """In a folder with two scrapes of a server; examples that write, write there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(DATA.parent)
+    for name, sample in (("scrape.prom", "mid"), ("later.prom", "end")):
+        shutil.copy(DATA / "metrics" / f"vllm_0_33_classes_{sample}.prom", tmp_path / name)
     for name, command in cli.COMMANDS.items():
         if name != "chart":
             assert run(f"{name} {command.example}")[0] == 0, name

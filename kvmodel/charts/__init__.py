@@ -11,10 +11,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from kvmodel import curves, figure19, kv_cache, parts, roofline_points
+from kvmodel import copy_rate, curves, evidence_points, figure19, kv_cache, parts, roofline_points
 from kvmodel import scenarios as scenario_table
 from kvmodel.case import Case, CaseError
-from kvmodel.charts import crossover, home, kv_size, labels, roofline, scenarios
+from kvmodel.charts import copy_rates as rates
+from kvmodel.charts import crossover, evidence, home, kv_size, labels, roofline, scenarios
 from kvmodel.charts.series import Row
 from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
 from kvmodel.comparison import Comparison, compare_case
@@ -36,6 +37,10 @@ class _Chart:
 
 def _parts(case: Case) -> tuple[Any, ...]:
     return (parts.parts(compare_case(case).inputs),)
+
+
+def _first_evidence(case: Case) -> tuple[Any, ...]:
+    return (evidence_points.chosen(evidence_points.FIRST_KINDS),)
 
 
 def _of(compute: Callable[[Comparison], Any]) -> Callable[[Case], tuple[Any, ...]]:
@@ -62,6 +67,9 @@ _CHARTS = {
         _of(lambda result: curves.cost_by_block(result, kv_cache.LAYOUTS)),
         crossover.cost_by_block, crossover.cost_by_block_alt, crossover.cost_by_block_points,
     ),
+    "copy-rate": _Chart(
+        _of(copy_rate.copy_rates), rates.copy_rates, rates.copy_rates_alt, rates.copy_rates_points,
+    ),
     "winner-map": _Chart(
         _of(curves.winner_map), crossover.winner_map, crossover.winner_map_alt, crossover.winner_map_points,
     ),
@@ -78,9 +86,15 @@ _CHARTS = {
     "scenarios": _Chart(
         lambda case: (scenario_table.table(),), scenarios.outcomes, scenarios.outcomes_alt, scenarios.outcomes_points
     ),
+    "evidence": _Chart(
+        _first_evidence, evidence.against_measured, evidence.against_measured_alt, evidence.evidence_points
+    ),
+    "evidence-by-length": _Chart(
+        _first_evidence, evidence.by_length, evidence.by_length_alt, evidence.by_length_points
+    ),
 }  # fmt: skip
 NAMES = tuple(_CHARTS)
-_WITHOUT_CASE = ("figure19", "scenarios")
+WITHOUT_CASE = ("figure19", "scenarios", "evidence", "evidence-by-length")
 
 
 def draw(name: str, case: Case, *, palette: Palette = LIGHT) -> go.Figure:
@@ -90,7 +104,7 @@ def draw(name: str, case: Case, *, palette: Palette = LIGHT) -> go.Figure:
     """
     chart = _chart(name)
     fig = chart.figure(*chart.shows(case), palette=palette)
-    return fig if palette is STREAMLIT else labels.footer(fig, None if name in _WITHOUT_CASE else case, palette)
+    return fig if palette is STREAMLIT else labels.footer(fig, None if name in WITHOUT_CASE else case, palette)
 
 
 def alt(name: str, case: Case) -> str:

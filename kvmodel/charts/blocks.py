@@ -14,12 +14,18 @@ from kvmodel.units import MS, format_bytes, format_count, format_ratio, format_s
 
 
 def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure:
-    """Swap out and in against block size, a line a layout; above, the bytes of one copy in the chosen layout."""
+    """Swap out and in against block size, a line a layout; above, the bytes of one copy in the chosen layout.
+
+    Bands are the ranges of swap in the chosen layout and of recompute.
+    """
     chosen = curves.chosen_layout
     names = [f"swap {name}" for name in curves.swap_s]
     fig = theme.sketch(palette, right=labels.room_px([*curves.swap_s, "recompute"]))
     _block_axis(fig, curves.block_tokens, palette)
-    theme.seconds_axis(fig, [*curves.swap_s.values(), curves.recompute_s], palette, title="victim delay [s]")
+    ranges = [*curves.low_s.values(), *curves.high_s.values()]
+    theme.seconds_axis(fig, [*curves.swap_s.values(), *ranges], palette, title="victim delay [s]")
+    for name, low_s in curves.low_s.items():
+        theme.band(fig, curves.block_tokens, low_s, curves.high_s[name], color=palette.of(name), name=f"{name} range")
     for name, layout in zip(names, curves.swap_s, strict=True):
         theme.line(
             fig, curves.block_tokens, curves.swap_s[layout], name, color=palette.swap, mode="lines+markers",
@@ -146,6 +152,8 @@ def cost_by_block_points(curves: BlockCurves) -> list[series.Row]:
         columns[f"swap_{layout}_s"] = curves.swap_s[layout]
         columns[f"copy_{layout}_bytes"] = curves.bytes_per_copy[layout]
     columns["recompute_s"] = np.full_like(curves.block_tokens, curves.recompute_s)
+    for name in curves.low_s:
+        columns |= {f"{name}_low_s": curves.low_s[name], f"{name}_high_s": curves.high_s[name]}
     return series.rows(columns)
 
 

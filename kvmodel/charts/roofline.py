@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import plotly.graph_objects as go
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.roofline_points import Point, Roofline, StepCurve
+from kvmodel.roofline_points import MeasuredPoint, Point, Roofline, StepCurve
 from kvmodel.units import (
     TB,
     TFLOP,
@@ -23,9 +25,11 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     """Ceilings, ridge, and each point at its attained rate with a thin line up to its ceiling."""
     fig = theme.sketch(palette)
     x = roof.intensity_flop_per_byte
+    drawn = [point.intensity_flop_per_byte for point in roof.points]
+    drawn += [point.intensity_flop_per_byte for point in roof.measured]
     span = (
-        min([float(x[0]), *(0.7 * point.intensity_flop_per_byte for point in roof.points)]),
-        max([float(x[-1]), *(1.4 * point.intensity_flop_per_byte for point in roof.points)]),
+        min([float(x[0]), *(0.7 * intensity for intensity in drawn)]),
+        max([float(x[-1]), *(1.4 * intensity for intensity in drawn)]),
     )
     ticks = [tick for tick in 10.0 ** np.arange(-3, 7) if span[0] <= tick <= span[1]]
     theme.axis(
@@ -36,13 +40,14 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     reached = [point.attained_flop_per_s for point in roof.points]
     top = roof.peak_flop_per_s * 1.6
     room = [rate / (top / rate) ** 0.25 for rate in reached]  # for the words under each point
-    heights = theme.log_span([ceiling, room, top])
+    heights = theme.log_span([ceiling, room, top, [point.attained_flop_per_s for point in roof.measured]])
     ticks = [tick for tick in TFLOP * 10.0 ** np.arange(-4, 6) if heights[0] <= tick <= heights[1]]
     theme.axis(
         fig, "yaxis", palette, title="rate [TFLOP/s]", span=heights, ticks=ticks,
         labels=[significant(tick / TFLOP, 1) for tick in ticks], grid=True,
     )  # fmt: skip
     _ceilings(fig, roof, span, palette)
+    _measured(fig, roof.measured, palette)
     for point in roof.points:
         _point(fig, point, palette)
     return fig.figure()
@@ -72,6 +77,26 @@ def _ceilings(fig: Sketch, roof: Roofline, span: tuple[float, float], palette: P
     labels.text(
         fig, f"ridge {significant(ridge, 3)} FLOP/byte", palette.muted, x=labels.fraction(fig, "xaxis", ridge),
         xref="paper", xanchor="left", xshift=4, y=0, yref="paper", yanchor="bottom",
+    )  # fmt: skip
+
+
+def _measured(fig: Sketch, points: Sequence[MeasuredPoint], palette: Palette) -> None:
+    """Prefills that others measured on this GPU with this model: hollow marks."""
+    if not points:
+        return
+    fig.add(
+        "scatter",
+        x=theme.small([point.intensity_flop_per_byte for point in points]),
+        y=theme.small([point.attained_flop_per_s for point in points]),
+        name="measured",
+        mode="markers",
+        marker={"color": palette.recompute, "symbol": "circle-open", "size": 6},
+        text=[f"{labels.tokens(point.row.tokens * point.row.batch)}, {point.row.engine}" for point in points],
+        hovertemplate="measured: %{text}<br>%{y:.3s}FLOP/s at %{x:.3~r} FLOP/byte<extra></extra>",
+    )
+    labels.text(
+        fig, "○ prefills measured on this GPU", palette.recompute, size=11, x=0, xref="paper", xanchor="left", y=1,
+        yref="paper", yanchor="bottom", yshift=6,
     )  # fmt: skip
 
 
@@ -143,7 +168,17 @@ def roofline_alt(roof: Roofline) -> str:
     return (
         f"Peak {significant(roof.peak_flop_per_s / TFLOP, 3)} TFLOP/s, memory "
         f"{significant(roof.hbm_bytes_per_s / TB, 3)} TB/s, ridge at "
-        f"{significant(roof.ridge_flop_per_byte, 3)} FLOP/byte: {told}."
+        f"{significant(roof.ridge_flop_per_byte, 3)} FLOP/byte: {told}.{_measured_alt(roof.measured)}"
+    )
+
+
+def _measured_alt(points: Sequence[MeasuredPoint]) -> str:
+    if not points:
+        return ""
+    reached = [point.attained_flop_per_s / TFLOP for point in points]
+    return (
+        f" {len(points)} prefills measured on this GPU reach {significant(min(reached), 2)} to "
+        f"{significant(max(reached), 2)} TFLOP/s."
     )
 
 
@@ -158,29 +193,33 @@ def step_time_alt(curve: StepCurve) -> str:
 
 
 def roofline_points(roof: Roofline) -> list[series.Row]:
-    """The corners of the ceiling, then the points: intensity, ceiling and attained rate."""
+    """The corners of the ceiling, then the points, then the measured ones: intensity, ceiling, attained rate."""
     x = roof.intensity_flop_per_byte
     corners = [float(x[0]), roof.ridge_flop_per_byte, float(x[-1])]
-    ceiling: list[series.Row] = [
-        {
-            "name": "ceiling",
-            "intensity_flop_per_byte": corner,
-            "ceiling_flop_per_s": min(roof.peak_flop_per_s, corner * roof.hbm_bytes_per_s),
-            "attained_flop_per_s": None,
-            "step_s": None,
-        }
-        for corner in corners
-    ]
-    return ceiling + [
-        {
-            "name": point.name,
-            "intensity_flop_per_byte": point.intensity_flop_per_byte,
-            "ceiling_flop_per_s": point.ceiling_flop_per_s,
-            "attained_flop_per_s": point.attained_flop_per_s,
-            "step_s": point.seconds,
-        }
+    rows = [_row("ceiling", corner, roof, None, None) for corner in corners]
+    rows += [
+        _row(point.name, point.intensity_flop_per_byte, roof, point.attained_flop_per_s, point.seconds)
         for point in roof.points
     ]
+    return rows + [
+        _row(
+            f"measured {point.row.id}", point.intensity_flop_per_byte, roof, point.attained_flop_per_s,
+            point.row.seconds,
+        )
+        for point in roof.measured
+    ]  # fmt: skip
+
+
+def _row(
+    name: str, intensity: float, roof: Roofline, attained_flop_per_s: float | None, step_s: float | None
+) -> series.Row:
+    return {
+        "name": name,
+        "intensity_flop_per_byte": intensity,
+        "ceiling_flop_per_s": min(roof.peak_flop_per_s, intensity * roof.hbm_bytes_per_s),
+        "attained_flop_per_s": attained_flop_per_s,
+        "step_s": step_s,
+    }
 
 
 def step_time_points(curve: StepCurve) -> list[series.Row]:

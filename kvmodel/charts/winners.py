@@ -11,15 +11,14 @@ from kvmodel.curves import WinnerMap
 from kvmodel.units import GB, format_count, format_rate, format_tokens
 
 RATE_TICKS = (0.01, 0.1, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000)  # GB/s
-CLOSE_FACTOR = 1.5  # two bands of 20 % still overlap here: 1.2 / 0.8
 MAP_LEVELS = ((1.0, 0.10), (3.0, 0.12), (10.0, 0.16))  # from this factor on, so much more colour
 
 
-def winner_map(winners: WinnerMap, *, close_factor: float = CLOSE_FACTOR, palette: Palette = LIGHT) -> go.Figure:
+def winner_map(winners: WinnerMap, *, palette: Palette = LIGHT) -> go.Figure:
     """Who is faster for every length and copy rate: blue where swap is, orange where recompute is, by factor.
 
     Recompute over swap is the rate over the break-even rate, so every factor's border is that line, moved: areas are
-    drawn exactly instead of cell by cell. Between the borders of `close_factor` it is too close to call.
+    drawn exactly instead of cell by cell. Between the first borders the ranges overlap: too close to call.
     """
     fig = theme.sketch(palette)
     theme.length_axis(fig, winners.tokens, palette)
@@ -33,12 +32,13 @@ def winner_map(winners: WinnerMap, *, close_factor: float = CLOSE_FACTOR, palett
     few = series.thin(winners.tokens, series.BAND_POINTS)
     tokens, even = winners.tokens[few], winners.break_even_bytes_per_s[few]
     for factor, opacity in MAP_LEVELS:
-        border = max(factor, close_factor)
-        for name, times, edge in (("swap", border, high), ("recompute", 1 / border, low)):
+        for name, edge in (("swap", high), ("recompute", low)):
+            border = max(factor, winners.clear_factor[name])
+            times = border if name == "swap" else 1 / border
             inside = np.clip(even * times, low, high)
             theme.band(
                 fig, tokens, inside, np.full_like(inside, edge), color=palette.of(name), opacity=opacity,
-                name=f"{name} {border:g}x faster",
+                name=f"{name} {border:.2g}x faster",
             )  # fmt: skip
             _border_name(fig, winners, times, float(tokens[-4]), palette.of(name))
     theme.line(

@@ -15,7 +15,8 @@ from kvmodel.case import DEFAULTS, Case
 from kvmodel.scenarios import preset_case
 
 ROOT = Path(__file__).resolve().parents[2]
-WITH_INPUTS = [page for page in PAGES if page != "claims"]  # the ledger has Cases of its own
+WITHOUT_INPUTS = ("claims", "path", "glossary")  # they have Cases of their own, or none
+WITH_INPUTS = [page for page in PAGES if page not in WITHOUT_INPUTS]
 
 
 def opened(page: str, **query: str) -> AppTest:
@@ -124,7 +125,7 @@ def test_a_case_survives_the_way_through_a_link() -> None:
     }
 
 
-@pytest.mark.parametrize("view", ["length", "block-size", "winner-map", "preemptions", "figure19"])
+@pytest.mark.parametrize("view", ["length", "block-size", "copy-rate", "winner-map", "preemptions", "figure19"])
 def test_every_view_of_crossover_opens_from_its_link(view: str) -> None:
     at = opened("crossover", view=view)
     assert not at.exception

@@ -1,0 +1,138 @@
+"""Every measured row beside what the model says of it, worked out once: what the Evidence page filters and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from kvmodel import copy_evidence, evidence, measured
+from kvmodel.evidence import Errors
+from kvmodel.measured import Copy, Step
+
+FIRST_KINDS = ("prefill",)  # what is shown until a reader asks for other rows
+KERNELS, ENGINE, OLD_ENGINE, NOT_MODELLED, COPY = "kernels", "whole engine", "engine of 2023", "not modelled", "copies"
+FAMILIES = {  # first word of an engine's name -> its id in links; others as they are
+    "hf/torch": "pytorch",
+    "gpu_cpu_benchmark": "copy-benchmark",
+    "": "copy-benchmark",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One measured row: its line of the error table, how it was measured, and both times. [s]
+
+    `length_tokens` is the length of a sequence at the end of the step, 0 for plain copies.
+    """
+
+    id: str
+    kind: str
+    measured_as: str
+    gpu: str
+    model: str
+    engine: str
+    family: str
+    source: str
+    setting: str
+    tp: int
+    length_tokens: int
+    measured_s: float
+    modelled_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Modelled over measured."""
+        return self.modelled_s / self.measured_s
+
+
+@cache
+def pairs() -> tuple[Pair, ...]:
+    """All rows that the error table counts, steps first."""
+    steps = evidence.judged(measured.steps())
+    copies = list(filter(copy_evidence.judged, measured.copies()))
+    times = evidence.modelled_s(steps)
+    return (
+        *(step_pair(row, float(seconds)) for row, seconds in zip(steps, times, strict=True)),
+        *(copy_pair(row, copy_evidence.modelled_s(row)) for row in copies),
+    )
+
+
+def step_pair(row: Step, modelled_s: float) -> Pair:
+    batch = f" x {row.batch}" if row.batch > 1 else ""
+    past = f" after {row.context:,}" if row.context else ""
+    return Pair(
+        id=row.id,
+        kind=evidence.kind_of(row),
+        measured_as=measured_as(row),
+        gpu=row.gpu,
+        model=row.model,
+        engine=row.engine,
+        family=family(row.engine),
+        source=row.source,
+        setting=f"{row.tokens:,} tokens{batch}{past}",
+        tp=row.tp,
+        length_tokens=row.tokens + row.context,
+        measured_s=row.seconds,
+        modelled_s=modelled_s,
+    )
+
+
+def copy_pair(row: Copy, modelled_s: float) -> Pair:
+    sizes = f"{row.tokens:,} tokens" if row.tokens else f"{row.copies:,} x {row.bytes_per_copy:,} B"
+    return Pair(
+        id=row.id,
+        kind=copy_evidence.kind_of(row),
+        measured_as=COPY,
+        gpu=row.gpu,
+        model=row.model,
+        engine=row.engine,
+        family=family(row.engine),
+        source=row.source,
+        setting=f"{sizes}, {row.link} {row.direction}, {row.host_memory} {row.method}",
+        tp=1,
+        length_tokens=row.tokens,
+        measured_s=copy_evidence.measured_s(row),
+        modelled_s=modelled_s,
+    )
+
+
+def measured_as(row: Step) -> str:
+    """Sum of kernels, whole engine of today or of 2023, or an engine that is not modelled."""
+    if row.timing is None:
+        return NOT_MODELLED
+    if row.timing == "2023":
+        return OLD_ENGINE
+    return KERNELS if "kernels" in row.engine else ENGINE
+
+
+def family(engine: str) -> str:
+    """An engine without its version, as it stands in a link: "vLLM 0.24.0 kernels" is "vllm"."""
+    first = engine.lower().split(" ")[0]
+    return f"{first}-2023" if "2023" in engine else FAMILIES.get(first, first)
+
+
+def options(field: str) -> list[str]:
+    """The values of a field that any row has: in the order of the rows for kinds, else sorted. Empty ones are none."""
+    found = dict.fromkeys(getattr(pair, field) for pair in pairs())
+    found.pop("", None)
+    return list(found) if field == "kind" else sorted(found)
+
+
+def chosen(
+    kinds: Sequence[str] = (), gpus: Sequence[str] = (), models: Sequence[str] = (), families: Sequence[str] = ()
+) -> tuple[Pair, ...]:
+    """The rows that have one of the values of each filter; an empty filter lets all through."""
+    wanted = (("kind", set(kinds)), ("gpu", set(gpus)), ("model", set(models)), ("family", set(families)))
+    filters = [(field, values) for field, values in wanted if values]
+    return tuple(pair for pair in pairs() if all(getattr(pair, field) in values for field, values in filters))
+
+
+def errors(found: Sequence[Pair]) -> list[Errors]:
+    """The error table of some rows, a kind a line, in the order of :func:`options`."""
+    return [
+        evidence.errors_of(kind, np.array([pair.ratio for pair in found if pair.kind == kind]) - 1)
+        for kind in dict.fromkeys(pair.kind for pair in found)
+    ]
