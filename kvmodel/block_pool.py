@@ -1,0 +1,100 @@
+"""The GPU's free blocks as vLLM V1 keeps them: unhashed ones first, then what finished and preempted requests left.
+
+A sequence's full blocks keep their content until somebody takes them, tail of the sequence first, so a request that
+comes back soon finds its prefix. Counts are enough: who held a block matters only as a chain of so many blocks.
+
+Source: vLLM 0.33, `v1/core/block_pool.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Chain:
+    """Freed full blocks of one sequence: its first `blocks`, or those at `positions`, next to be taken first."""
+
+    blocks: int
+    positions: list[int] | None = None
+
+    def left(self) -> list[int]:
+        if self.positions is None:
+            return list(range(self.blocks - 1, -1, -1))
+        return self.positions[len(self.positions) - self.blocks :]
+
+
+class BlockPool:
+    """`free` of `total` blocks, of which the cached ones can still be found by their former owner."""
+
+    __slots__ = ("_chains", "_queue", "_unhashed", "free", "total")
+
+    def __init__(self, blocks: int) -> None:
+        self.total = self.free = self._unhashed = blocks
+        self._queue: deque[Chain] = deque()  # least recently freed first
+        self._chains: dict[int, list[Chain]] = {}
+
+    def take(self, blocks: int) -> None:
+        """Use free blocks; what was cached in them is lost. The caller has checked that there are enough."""
+        self.free -= blocks
+        self._unhashed -= blocks
+        if self._unhashed < 0:
+            self._evict(-self._unhashed)
+            self._unhashed = 0
+
+    def _evict(self, blocks: int) -> None:
+        while blocks:
+            chain = self._queue[0]
+            if chain.blocks > blocks:
+                chain.blocks -= blocks
+                return
+            blocks -= chain.blocks
+            chain.blocks = 0
+            self._queue.popleft()
+
+    def release(self, owner: int, blocks: int, cached_blocks: int, *, returns: bool) -> None:
+        """Free a sequence's blocks, the first `cached_blocks` with their content; `returns` if it will ask for them."""
+        self.free += blocks
+        self._unhashed += blocks - cached_blocks
+        if cached_blocks:
+            chain = Chain(cached_blocks)
+            self._queue.append(chain)
+            if returns:
+                self._chains.setdefault(owner, []).append(chain)
+        if not returns:
+            self._chains.pop(owner, None)
+
+    def cached(self, owner: int) -> int:
+        """Blocks from its first on that are left of a sequence. [blocks]"""
+        kept = {position for chain in self._chains.get(owner, ()) for position in chain.left()}
+        return next(position for position in range(len(kept) + 1) if position not in kept)
+
+    def reuse(self, owner: int, most: int) -> int:
+        """Take back what is left of a sequence's first `most` blocks; how many. [blocks]"""
+        chains = self._chains.pop(owner, [])
+        if len(chains) == 1 and chains[0].positions is None and chains[0].blocks <= most:
+            found = chains[0].blocks
+            chains[0].blocks = 0
+        else:
+            found = self._reuse_each(chains, most)
+            left = [chain for chain in chains if chain.blocks]
+            if left:
+                self._chains[owner] = left
+        self.free -= found
+        return found
+
+    @staticmethod
+    def _reuse_each(chains: list[Chain], most: int) -> int:
+        """As `reuse` where blocks of one position lie in several chains: the block cached first is found."""
+        holder: dict[int, Chain] = {}
+        for chain in chains:
+            for position in chain.left():
+                holder.setdefault(position, chain)
+        found = 0
+        while found < most and found in holder:
+            found += 1
+        for chain in chains:
+            chain.positions = [p for p in chain.left() if p >= found or holder[p] is not chain]
+            chain.blocks = len(chain.positions)
+        return found

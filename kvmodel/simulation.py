@@ -1,0 +1,147 @@
+"""A Case under a workload: the engine simulated request by request, in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvmodel import capacity, catalog, kv_cache, resolve, scheduler, scheduler_others, scheduler_policies
+from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, DoesNotFit
+from kvmodel.resolve import Inputs
+from kvmodel.scheduler_log import Log
+from kvmodel.scheduler_state import Policy, Requests, Settings
+from kvmodel.simulation_results import Results, collect
+from kvmodel.step_clock import StepTimes
+from kvmodel.units import GIB, format_bytes
+from kvmodel.workload import Workload
+
+SCHEDULERS: dict[str, tuple[Policy, str]] = {  # with the policy of a Case whose way of copying it has
+    "vllm-v1": (scheduler_policies.VLLM_V1, "vllm-v1"),
+    "vllm-v1-first-chunk": (scheduler_policies.VLLM_V1_FIRST_CHUNK, "vllm-v1"),
+    "vllm-v1-offload": (scheduler_policies.VLLM_V1_OFFLOAD, "vllm-v1-offload"),
+    "vllm-v1-offload-all": (scheduler_policies.VLLM_V1_OFFLOAD_ALL, "vllm-v1-offload"),
+    "vllm-v0": (scheduler_policies.VLLM_V0, "vllm-v0"),
+    "vllm-v0-swap": (scheduler_policies.VLLM_V0_SWAP, "vllm-v0"),
+    "sglang": (scheduler_others.SGLANG, "sglang"),
+    "sglang-hicache": (scheduler_others.SGLANG_HICACHE, "sglang-hicache"),
+    "trtllm-no-evict": (scheduler_others.TRTLLM_NO_EVICT, "trtllm-no-evict"),
+    "trtllm-suspend": (scheduler_others.TRTLLM_SUSPEND, "trtllm-suspend"),
+    "wait": (scheduler_policies.WAIT, "ideal"),
+}
+V0_WATERMARK = 0.01  # vLLM 0.6.6: BlockSpaceManager's own, not a setting
+MOST_BLOCKS = 100_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """How the engine of a Case is started, beyond the Case. None: the engine's own default.
+
+    Raises CaseError where a value is out of its limits.
+    """
+
+    scheduler: str = "vllm-v1"
+    num_blocks: int | None = None  # None: what the GPU's memory leaves
+    utilization: float | None = None
+    max_num_seqs: int | None = None
+    watermark: float | None = None
+    prefix_caching: bool = True
+    by_priority: bool = False
+    host_gib: float | None = None  # None: twice the pool on the GPU
+
+    def __post_init__(self) -> None:
+        if self.scheduler not in SCHEDULERS:
+            raise CaseError(f"scheduler: {self.scheduler[:40]!r} given; allowed: {', '.join(SCHEDULERS)}")
+        limits = {
+            "num_blocks": (1, MOST_BLOCKS), "utilization": (0.01, 1), "max_num_seqs": (1, 100_000),
+            "watermark": (0, 0.99), "host_gib": (0, 1_000_000),
+        }  # fmt: skip
+        for field, (low, high) in limits.items():
+            value = getattr(self, field)
+            if value is not None and not low <= value <= high:
+                raise CaseError(f"{field}: {value:,} given; allowed: {low:,} to {high:,}")
+
+
+def simulate(case: Case, workload: Workload, engine: Engine = Engine(), *, every_s: float = 1.0) -> Results:
+    """Run a workload through the engine of a Case: every request's times, samples every `every_s`, and the totals.
+
+    Raises
+    ------
+    DoesNotFit : the weights leave no pool.
+    CaseError : a request is too long for the pool.
+    """
+    policy, copies_as = SCHEDULERS[engine.scheduler]
+    inputs = step_inputs(replace(case, policy=copies_as))
+    settings = engine_settings(case, engine, inputs)
+    require_requests_fit(workload, settings)
+    requests = Requests(
+        workload.prompt_tokens.tolist(),
+        workload.output_tokens.tolist(),
+        (workload.arrival_s + float(inputs.request_overhead_s)).tolist(),
+        workload.priority.tolist(),
+        workload.clients,
+        workload.think_s + float(inputs.request_overhead_s),
+    )
+    clock, log = StepTimes(inputs), Log(len(workload), every_s)
+    state = scheduler.run(requests, settings, policy, clock, log)
+    return collect(state, float(inputs.request_overhead_s))
+
+
+def step_inputs(case: Case) -> Inputs:
+    """The numbers of a Case that a step depends on; those of its one preempted request do not matter here."""
+    return resolve.inputs(replace(case, tokens=1, generated_tokens=0, preemptions=1, decode_batch=0))
+
+
+def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
+    """What the engine is started with: its pool in blocks of all layers, as without a hybrid KV manager."""
+    block_bytes = float(
+        kv_cache.kv_bytes_hybrid_off(
+            inputs.kv_layers, case.block_tokens, bytes_per_value=BYTES_PER_VALUE[case.kv_dtype], tp=case.tp
+        )
+    )
+    blocks = engine.num_blocks
+    if blocks is None:
+        blocks = int(pool_bytes(case, engine) // block_bytes)
+    if blocks < 1:
+        raise DoesNotFit(
+            f"block_tokens: no block of {format_bytes(block_bytes)} fits; allowed: smaller blocks, more GPUs"
+        )
+    v0 = engine.scheduler.startswith("vllm-v0")
+    own_watermark = V0_WATERMARK if v0 else 0.0
+    return Settings(
+        num_blocks=blocks,
+        block_tokens=case.block_tokens,
+        max_num_seqs=default_max_num_seqs(case) if engine.max_num_seqs is None else engine.max_num_seqs,
+        max_num_batched_tokens=case.max_num_batched_tokens,
+        watermark=own_watermark if engine.watermark is None else engine.watermark,
+        prefix_caching=engine.prefix_caching and not v0,
+        by_priority=engine.by_priority,
+        host_blocks=2 * blocks if engine.host_gib is None else int(engine.host_gib * GIB / case.tp // block_bytes),
+    )
+
+
+def pool_bytes(case: Case, engine: Engine) -> float:
+    """KV memory of one GPU. [bytes]"""
+    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
+    budget = capacity.memory_budget(
+        model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens, utilization=engine.utilization
+    )
+    return capacity.require_pool(budget, model, gpu, case.tp)
+
+
+def default_max_num_seqs(case: Case) -> int:
+    """vLLM 0.33: 1,024 on GPUs of 70 GiB and more but the A100, else 256, and no more than a step's tokens.
+
+    Source: `arg_utils.py::get_batch_defaults`.
+    """
+    large = catalog.gpu(case.gpu).memory_bytes >= 70 * GIB and "a100" not in case.gpu
+    return min(1024 if large else 256, case.max_num_batched_tokens)
+
+
+def require_requests_fit(workload: Workload, settings: Settings) -> None:
+    """Raises CaseError where a request could never finish: all its tokens but the last have to be held."""
+    longest = int((workload.prompt_tokens + workload.output_tokens).max())
+    most = settings.num_blocks * settings.block_tokens + 1
+    if longest > most:
+        raise CaseError(
+            f"prompt_tokens + output_tokens: {longest:,} of one request given; allowed: up to {most:,}, "
+            f"what {settings.num_blocks:,} blocks of {settings.block_tokens} tokens hold"
+        )

@@ -1,0 +1,230 @@
+"""Requests over time: when they arrive and how long they are. The same seed gives the same requests."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, replace
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvmodel import catalog
+from kvmodel.arrays import Floats
+from kvmodel.case import CaseError
+
+DATA = Path(__file__).parent / "data"
+MOST_TOKENS = 10_000_000  # of one request
+MOST_REQUESTS = 2_000_000
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """Requests in the order of their index; arrays of one length.
+
+    With `clients`, only the first `clients` requests arrive by `arrival_s`; each further one `think_s` after some
+    request has finished: so many are in the server or thinking at any time.
+    """
+
+    prompt_tokens: Whole
+    output_tokens: Whole
+    arrival_s: Floats
+    priority: Whole  # a smaller number is more urgent
+    clients: int | None = None
+    think_s: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.prompt_tokens)
+
+
+def workload(
+    prompt_tokens: Whole,
+    output_tokens: Whole,
+    arrival_s: Floats,
+    *,
+    priority: Whole | None = None,
+    clients: int | None = None,
+    think_s: float = 0.0,
+) -> Workload:
+    """Checked: one length or more of everything, tokens from 1 up, arrivals from 0 on. Raises CaseError."""
+    number = len(prompt_tokens)
+    urgency = np.zeros(number, np.int64) if priority is None else priority
+    if not number == len(output_tokens) == len(arrival_s) == len(urgency):
+        raise CaseError("workload: arrays of different lengths given; allowed: one value for each request")
+    _require("requests", number, 1, MOST_REQUESTS)
+    for name, tokens in (("prompt_tokens", prompt_tokens), ("output_tokens", output_tokens)):
+        _require(name, int(tokens.min()), 1, MOST_TOKENS)
+        _require(name, int(tokens.max()), 1, MOST_TOKENS)
+    if not (np.isfinite(arrival_s).all() and (arrival_s >= 0).all()):
+        raise CaseError("arrival_s: a negative or infinite time given; allowed: seconds from 0 on")
+    if clients is not None:
+        _require("clients", clients, 1, MOST_REQUESTS)
+    _require("think_s", think_s, 0, 1_000_000)
+    return Workload(prompt_tokens, output_tokens, arrival_s, urgency, clients, float(think_s))
+
+
+def _require(field: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise CaseError(f"{field}: {value:,} given; allowed: {low:,} to {high:,}")
+
+
+# --- arrivals ---
+
+
+def poisson(requests: int, requests_per_s: float, seed: int) -> Floats:
+    """Arrivals that know nothing of each other: exponential gaps. [s]"""
+    return bursty(requests, requests_per_s, 1.0, seed)
+
+
+def bursty(requests: int, requests_per_s: float, burstiness: float, seed: int) -> Floats:
+    """Gaps of a gamma distribution; `burstiness` is their coefficient of variation: 0 even, 1 Poisson, 3 bursts. [s]"""
+    _require("requests", requests, 1, MOST_REQUESTS)
+    _require("requests_per_s", requests_per_s, 1e-6, 1e6)
+    _require("burstiness", burstiness, 0, 100)
+    if burstiness == 0:
+        return np.arange(requests) / requests_per_s
+    shape = 1 / burstiness**2
+    gaps = np.random.default_rng(seed).gamma(shape, 1 / (shape * requests_per_s), requests)
+    return np.cumsum(gaps) - gaps[0]
+
+
+# --- lengths ---
+
+
+def fixed(requests: int, tokens: int) -> Whole:
+    return np.full(requests, tokens, np.int64)
+
+
+def lognormal(requests: int, median: float, spread: float, most: int, seed: int) -> Whole:
+    """Lengths whose logarithm is normal with standard deviation `spread`, from 1 to `most`. [tokens]"""
+    _require("median", median, 1, MOST_TOKENS)
+    _require("spread", spread, 0, 10)
+    drawn = np.random.default_rng(seed).lognormal(log(median), spread, requests)
+    return np.clip(np.rint(drawn), 1, most).astype(np.int64)
+
+
+def lengths_from_csv(path: str | Path, requests: int, seed: int) -> tuple[Whole, Whole]:
+    """Prompts and outputs drawn in pairs from the rows of a file with `prompt_tokens` and `output_tokens`."""
+    columns = _columns(path, ("prompt_tokens", "output_tokens"))
+    rows = np.random.default_rng(seed).integers(len(columns["prompt_tokens"]), size=requests)
+    return columns["prompt_tokens"].astype(np.int64)[rows], columns["output_tokens"].astype(np.int64)[rows]
+
+
+def trace(path: str | Path) -> Workload:
+    """The requests of a file, one a row: `arrival_s`, `prompt_tokens`, `output_tokens` and, if there, `priority`."""
+    columns = _columns(path, ("arrival_s", "prompt_tokens", "output_tokens"), ("priority",))
+    return workload(
+        columns["prompt_tokens"].astype(np.int64),
+        columns["output_tokens"].astype(np.int64),
+        columns["arrival_s"] - columns["arrival_s"].min(),
+        priority=columns["priority"].astype(np.int64) if "priority" in columns else None,
+    )
+
+
+def _columns(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Floats]:
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or "not a CSV file of UTF-8 text"
+        raise CaseError(f"{path}: cannot be read: {reason}") from None
+    if not rows:
+        raise CaseError(f"{path}: no rows; allowed: a heading with {', '.join(needed)} and a row for each request")
+    columns = {}
+    for name in (*needed, *more):
+        if name not in rows[0]:
+            if name in more:
+                continue
+            raise CaseError(f"{path}: no column {name}; needed: {', '.join(needed)}")
+        columns[name] = np.array([_number(path, name, row[name], number) for number, row in enumerate(rows, 2)])
+    return columns
+
+
+def _number(path: str | Path, name: str, text: str | None, line: int) -> float:
+    try:
+        number = float(text or "")
+    except ValueError:
+        number = np.nan
+    whole = name == "arrival_s" or number == np.floor(number)
+    least = 1 if name.endswith("_tokens") else -MOST_TOKENS
+    if not (whole and least <= number <= MOST_TOKENS):
+        kind = "a number of seconds" if name == "arrival_s" else f"a whole number from {least:,} to {MOST_TOKENS:,}"
+        raise CaseError(f"{name}: {str(text)[:40]!r} given in line {line} of {path}; allowed: {kind}")
+    return number
+
+
+# --- named ---
+
+
+def names() -> tuple[str, ...]:
+    return tuple(catalog.table("workloads"))
+
+
+def named(
+    name: str,
+    requests: int | None = None,
+    *,
+    seed: int = 0,
+    requests_per_s: float | None = None,
+    burstiness: float | None = None,
+    clients: int | None = None,
+) -> Workload:
+    """A workload of data/workloads.toml; what is given takes the place of its own rate, burstiness or clients.
+
+    A trace keeps its arrivals, stretched to the rate where one is given, and its first `requests`.
+    """
+    rows = catalog.table("workloads")
+    if name not in rows:
+        raise CaseError(f"workload: {name[:40]!r} given; allowed: {', '.join(rows)}")
+    row = rows[name]
+    if row["arrivals"] == "trace":
+        return _at_rate(first(trace(DATA / row["trace"]), requests), requests_per_s)
+    number = 500 if requests is None else requests
+    _require("requests", number, 1, MOST_REQUESTS)
+    prompt_seed, output_seed, arrival_seed = np.random.SeedSequence(seed).generate_state(3)
+    lengths = [
+        lognormal(
+            number,
+            _value(row, f"{part}_median"),
+            _value(row, f"{part}_spread"),
+            int(_value(row, f"{part}_most")),
+            drawn,
+        )
+        for part, drawn in (("prompt", prompt_seed), ("output", output_seed))
+    ]
+    closed = clients is not None or (row["arrivals"] == "clients" and requests_per_s is None)
+    if closed:
+        many = int(_value(row, "clients")) if clients is None else clients
+        think_s = _value(row, "think_s") if "think_s" in row else 0.0
+        return workload(lengths[0], lengths[1], np.zeros(number), clients=many, think_s=think_s)
+    rate = _value(row, "requests_per_s") if requests_per_s is None else requests_per_s
+    bursts = (_value(row, "burstiness") if "burstiness" in row else 1.0) if burstiness is None else burstiness
+    return workload(lengths[0], lengths[1], bursty(number, rate, bursts, int(arrival_seed)))
+
+
+def _value(row: dict[str, Any], key: str) -> float:
+    return float(row[key]["value"])
+
+
+def first(whole: Workload, requests: int | None) -> Workload:
+    """The first so many requests; all of them without a number."""
+    number = len(whole) if requests is None else min(requests, len(whole))
+    _require("requests", number, 1, MOST_REQUESTS)
+    return replace(
+        whole,
+        prompt_tokens=whole.prompt_tokens[:number],
+        output_tokens=whole.output_tokens[:number],
+        arrival_s=whole.arrival_s[:number],
+        priority=whole.priority[:number],
+    )
+
+
+def _at_rate(whole: Workload, requests_per_s: float | None) -> Workload:
+    """The same arrivals, closer together or further apart."""
+    if requests_per_s is None or whole.arrival_s[-1] == 0:
+        return whole
+    _require("requests_per_s", requests_per_s, 1e-6, 1e6)
+    return replace(whole, arrival_s=whole.arrival_s * (len(whole) / requests_per_s / whole.arrival_s[-1]))
