@@ -1,0 +1,215 @@
+"""The answers of diagnose, rules and dashboard as text: the verdict and the next step first, then the evidence."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kvmodel import metric_names
+from kvmodel.answer_text import NONE, listed, table
+from kvmodel.units import format_bytes, format_count, format_percent, format_seconds, significant
+
+Answer = dict[str, Any]
+WIDTH = 118
+MOST_ENGINES = 10  # rows of a table of engines
+ENGINE_COLUMNS = ["engine", "per 100", "finished", "running", "waiting", "in use", "verdict"]
+
+
+def diagnose(answer: Answer) -> str:
+    """Verdict, reason, first step; then evidence, the other steps, and what to bear in mind."""
+    if "state" not in answer:
+        parts = [heading(answer), answer["advice"][0]["action"], *folded(answer["notes"])]
+        return printable("\n".join(parts))
+    parts = [
+        heading(answer),
+        "\n".join(advice(answer)),
+        "\n".join(evidence(answer)),
+        engines(answer),
+        "\n".join([*folded(answer["against"], "but "), *folded(answer["notes"], "note: ")]),
+    ]
+    return printable("\n\n".join(part for part in parts if part))
+
+
+def printable(text: str) -> str:
+    """Labels come from elsewhere: nothing in them may steer a terminal."""
+    return "".join(mark if mark.isprintable() or mark == "\n" else "?" for mark in text)
+
+
+def heading(answer: Answer) -> str:
+    """The verdict in a line, and why."""
+    reason = textwrap.fill(answer["reason"], WIDTH)
+    if answer["engine"] is None:
+        return f"{answer['verdict']}\n{reason}"
+    name = metric_names.label(answer["engine"])
+    era = " ".join(filter(None, (name, answer["era"], f"({answer['versions']})" if answer["versions"] else "")))
+    return f"{answer['verdict']}: {era}{', ' + answer['over'] if 'over' in answer else ''}\n{reason}"
+
+
+def advice(answer: Answer) -> Iterator[str]:
+    """Remedies by number, each with its flag, what it buys and what release it needs."""
+    yield "what to change, best first:"
+    for remedy in answer["advice"]:
+        yield f"  {remedy['rank']}. {remedy['action']}"
+        if remedy["flag"]:
+            stands = f"   (needs {remedy['needs']} or newer)" if remedy["needs"] else ""
+            stands = stands or (f"   (as of {remedy['as_of']})" if remedy["as_of"] else "")
+            yield f"     {remedy['flag']}{stands}"
+        yield f"     {remedy['buys']}"
+    if len(answer["advice"]) > 1:
+        yield textwrap.indent(textwrap.fill(f"in this order: {answer['advice_rule']}", WIDTH - 2), "  ")
+    if any(remedy["needs"] for remedy in answer["advice"]):
+        yield "  --engine-version settles which flags the server has"
+
+
+def evidence(answer: Answer) -> Iterator[str]:
+    """The numbers behind the verdict; what is not reported is left out."""
+    yield "what the metrics say:"
+    rows = [(figure.name, figure.text) for figure in figures(answer) if figure.text is not None]
+    yield textwrap.indent(listed(*rows), "  ") if rows else "  nothing of what is read"
+
+
+class Figure(NamedTuple):
+    """A number as text, None where it is not reported, and the meanings (`metric_names`) that it is made of."""
+
+    name: str
+    text: str | None
+    words: tuple[str, ...] = ()
+
+
+def figures(answer: Answer) -> Iterator[Figure]:
+    """Each number of an answer."""
+    state, rates, lost = answer["state"], answer["rates"], answer["recompute"]
+    prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
+    yield Figure("preemptions per 100 finished", ratio(answer), ("preemptions", "finished"))
+    yield Figure("  the article's word for it", answer["band"], ("preemptions", "finished"))
+    yield Figure("finished by reason", reasons(rates["finished_by_reason"]), ("finished",))
+    yield Figure("running / waiting", pair(state["running"], state["waiting"]), ("running", "waiting"))
+    yield Figure("KV pool in use", shown(state["usage"], format_percent), ("usage",))
+    yield Figure("KV pool", pool(state), ("pool_tokens", "config"))
+    yield Figure("requests hit at least once", span(rates["hit_share"], format_percent), ("preempted_times",))
+    yield Figure("requests hit at least twice", shown(rates["hit_twice_share"], format_percent), ("preempted_times",))
+    found = shown(rates["prefix_hit_share"], format_percent)
+    yield Figure("found in the prefix cache", found, ("prefix_hits", "prefix_queries", "cached_tokens"))
+    yield Figure("mean prompt / output", pair(prompt, output, "tokens"), ("prompt_length", "output_length"))
+    each = shown(rates["finished_per_s"], lambda rate: f"{significant(rate, 2)} a second")
+    yield Figure("finished requests", each, ("finished",))
+    tokens = shown(rates["generated_tokens_per_s"], lambda rate: f"{significant(rate, 3)} a second")
+    yield Figure("generated tokens", tokens, ("generation_tokens",))
+    yield Figure("time to the first token", times(rates["ttft_s"]), ("ttft",))
+    yield Figure("time between tokens", times(rates["itl_s"]), ("itl",))
+    yield Figure("first wait in the queue", times(rates["queue_time_s"]), ("queue_time",))
+    if lost is not None and rates["preemptions"]:
+        lost_tokens = span(lost["lost_tokens"], lambda count: f"{format_count(count)} tokens")
+        yield Figure("computed again, estimated", lost_tokens, ("preemptions", "lost_prompt_tokens"))
+        yield Figure("  of all prefilled tokens", span(lost["prefill_share"], format_percent), ("prompt_tokens",))
+        yield Figure("  GPU time", gpu_time(lost))
+        yield Figure("  money", span(lost["money"], lambda money: significant(money, 2)))
+    ranks = answer["ranks"]
+    if ranks is not None and len(ranks["seen"]) < ranks["at_least"]:
+        yield Figure("data-parallel ranks", f"{len(ranks['seen'])} seen of at least {ranks['at_least']}")
+
+
+def ratio(answer: Answer) -> str | None:
+    """The ratio, and what it is made of."""
+    if answer["preemptions_per_100"] is None:
+        return None
+    rates = answer["rates"]
+    counts = f"{format_count(rates['preemptions'])} of {format_count(rates['finished'])}"
+    return f"{significant(answer['preemptions_per_100'], 2)} ({counts})"
+
+
+def reasons(counts: dict[str, float]) -> str | None:
+    """Finished requests by reason, those that occurred."""
+    return ", ".join(f"{format_count(count)} {reason}" for reason, count in counts.items() if count) or None
+
+
+def pool(state: Answer) -> str | None:
+    """Size of the pool in tokens, and in bytes where a token's KV is known."""
+    if state["pool_tokens"] is None:
+        return None
+    block = f" in blocks of {format_count(state['block_tokens'])}" if state["block_tokens"] else ""
+    size = f", {format_bytes(state['pool_bytes'])}" if state["pool_bytes"] else ""
+    return f"{format_count(state['pool_tokens'])} tokens{block}{size}"
+
+
+def gpu_time(lost: Answer) -> str | None:
+    """GPU seconds of recomputing, and their share of the window."""
+    if lost["gpu_s"] is None:
+        return None
+    share = f", up to {format_percent(lost['gpu_share'])} of the window" if lost["gpu_share"] is not None else ""
+    return f"{span(lost['gpu_s'], format_seconds)} on {lost['gpu']}{share}"
+
+
+def shown(value: float | None, form: Any) -> str | None:
+    """A number as text, None where it is not reported."""
+    return None if value is None else form(value)
+
+
+def span(values: list[float] | None, form: Any) -> str | None:
+    """Least to most, or one number where they are the same."""
+    if values is None:
+        return None
+    least, most = (form(value) for value in values)
+    return least if least == most else f"{least} to {most}"
+
+
+def pair(first: float | None, second: float | None, unit: str = "") -> str | None:
+    """Two counts side by side."""
+    if first is None and second is None:
+        return None
+    texts = (NONE if value is None else format_count(value) for value in (first, second))
+    return f"{' / '.join(texts)} {unit}".strip()
+
+
+def times(quantiles: dict[str, float] | None) -> str | None:
+    """Mean and quantiles of a time."""
+    if quantiles is None:
+        return None
+    return ", ".join(f"{name} {format_seconds(value)}" for name, value in quantiles.items())
+
+
+def engines(answer: Answer) -> str:
+    """A table of the engines where there are several."""
+    rows = engine_rows(answer)
+    if not rows:
+        return ""
+    more = f"\nand {len(answer['engines']) - MOST_ENGINES} more" if len(answer["engines"]) > MOST_ENGINES else ""
+    return table([ENGINE_COLUMNS, *rows]) + more
+
+
+def engine_rows(answer: Answer) -> list[list[str]]:
+    """The engines in ENGINE_COLUMNS, those with something wrong first; none where there is only one."""
+    rows = answer["engines"]
+    if len(rows) < 2:
+        return []
+    worst = sorted(rows, key=lambda row: (row["verdict"] in ("healthy", "too little data"), row["name"]))
+    cells = []
+    for row in worst[:MOST_ENGINES]:
+        numbers = [row["finished"], row["running"], row["waiting"]]
+        per_100 = row["preemptions_per_100"]
+        cells.append([
+            row["name"],
+            NONE if per_100 is None else significant(per_100, 2),
+            *(NONE if number is None else format_count(number) for number in numbers),
+            NONE if row["usage"] is None else format_percent(row["usage"]),
+            row["verdict"],
+        ])  # fmt: skip
+    return cells
+
+
+def folded(lines: list[str], start: str = "") -> Iterator[str]:
+    """Sentences, each folded to the width of the page."""
+    for line in lines:
+        yield textwrap.fill(start + line, WIDTH, subsequent_indent="  ")
+
+
+def rules(answer: Answer) -> str:
+    """The rule file itself, or where it was written."""
+    return f"the rules are in {answer['output']}" if "output" in answer else answer["rules"].rstrip()
+
+
+def dashboard(answer: Answer) -> str:
+    """The dashboard itself, or where it was written."""
+    return f"the dashboard is in {answer['output']}" if "output" in answer else json.dumps(answer, indent=2)

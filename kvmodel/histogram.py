@@ -1,0 +1,87 @@
+"""Histograms as Prometheus counts them: cumulative counts by upper bound, their increase, and quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """`counts[i]` observations were at most `bounds[i]`; bounds ascend, and the last may be infinite."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[float, ...]
+    total: float | None  # sum of what was observed
+    count: float
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of the observed values, None where there are none or the sum is not reported."""
+        return self.total / self.count if self.total is not None and self.count > 0 else None
+
+
+def histogram(buckets: dict[float, float], total: float | None, count: float | None) -> Histogram | None:
+    """From cumulative counts by bound; the count may be missing where the infinite bucket is there, and the reverse.
+
+    Counts that fall with the bound (buckets read at different moments) are raised to the ones before them.
+    """
+    bounds = tuple(sorted(buckets))
+    counts, highest = [], 0.0
+    for bound in bounds:
+        highest = max(highest, buckets[bound])
+        counts.append(highest)
+    if count is None:
+        count = buckets.get(math.inf)
+    if count is None:
+        return None
+    return Histogram(bounds, tuple(counts), total, count)
+
+
+def quantile(share: float, observed: Histogram) -> float | None:
+    """The value below which a share of the observations lies, linear within its bucket as `histogram_quantile` does.
+
+    None without observations or without buckets. What lies above the last finite bound counts as that bound.
+
+    >>> quantile(0.5, Histogram((1.0, 2.0, math.inf), (4.0, 8.0, 8.0), 9.0, 8.0))
+    1.0
+    """
+    finite = [(bound, count) for bound, count in zip(observed.bounds, observed.counts, strict=True) if bound < math.inf]
+    if not finite or observed.count <= 0:
+        return None
+    wanted = share * max(observed.count, finite[-1][1])
+    low, below = 0.0, 0.0
+    for bound, count in finite:
+        if count >= wanted and count > below:
+            return low + (bound - low) * (wanted - below) / (count - below)
+        low, below = bound, count
+    return finite[-1][0]
+
+
+def increase(before: Histogram | None, after: Histogram) -> Histogram:
+    """What was observed between two readings; all of the later one where the process was restarted between them."""
+    if before is None or before.count > after.count or before.bounds != after.bounds:
+        return after
+    counts = [late - early for late, early in zip(after.counts, before.counts, strict=True)]
+    if any(count < 0 for count in counts):
+        return after
+    known = after.total is not None and before.total is not None
+    total = after.total - before.total if known else None  # type: ignore[operator]
+    return Histogram(after.bounds, tuple(counts), total, after.count - before.count)
+
+
+def together(parts: Iterable[Histogram]) -> Histogram | None:
+    """One histogram of several engines; only bounds that all have are kept. None for none."""
+    listed = list(parts)
+    if not listed:
+        return None
+    shared = set(listed[0].bounds).intersection(*(part.bounds for part in listed))
+    by_bound = dict.fromkeys(shared, 0.0)
+    for part in listed:
+        for bound, count in zip(part.bounds, part.counts, strict=True):
+            if bound in shared:
+                by_bound[bound] += count
+    totals = [part.total for part in listed]
+    total = None if None in totals else math.fsum(value for value in totals if value is not None)
+    return histogram(by_bound, total, math.fsum(part.count for part in listed))

@@ -1,0 +1,211 @@
+"""The text of a `/metrics` page, in Prometheus or OpenMetrics form, to samples; a broken line costs that line only.
+
+`prometheus_client` parses label sets. Its reader of whole texts stops at the first broken line and takes 30 µs a line,
+so lines are cut here and each different label set is parsed once: the bucket bound `le`, which alone differs within a
+histogram, is taken out first.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from kvmodel.case import CaseError
+from kvmodel.units import MIB, format_bytes
+
+LONGEST_TEXT = 8 * MIB  # 200 engines with all their histograms; also what a gzip file may unpack to
+MOST_LINES = 300_000
+MOST_SERIES = 100_000  # of those that are read
+MOST_LABEL_SETS = 20_000  # a server has about a dozen, its buckets' bounds left out
+NAMED = 3  # broken lines that are shown
+LONGEST_ECHO = 40  # of such a line
+LINE = re.compile(
+    r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+"  # name
+    r'(?:\{((?:[^"}\n]++|"(?:[^"\\\n]++|\\.)*+")*+)\})?+[ \t]*+'  # {labels}
+    r"([-+]?(?:[0-9.][0-9.eE+-]*+|[iI]nf(?:inity)?|[nN]a[nN]|None|null|nil))"  # value
+    r"(?:[ \t]++-?[0-9.eE+]++)?+[ \t]*+(?:\#[^\n]*+)?+"  # time, # exemplar
+    r"|\#([^\n]*+)|)\r?$"  # or a comment, or nothing
+    r"|^(.+)$",  # or a broken line
+    re.MULTILINE,
+)
+COMMENT = re.compile(r"\s*(?:HELP|TYPE|UNIT)\s+([a-zA-Z_:][a-zA-Z0-9_:]*)")
+BOUND = re.compile(r'(?:^|(?<=,))\s*le\s*=\s*"([^"]*)"\s*,?')
+NOT_REPORTED = {"none", "null", "nil", "nan"}
+BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One series of a scrape. `le` is the upper bound of a histogram's bucket; `value` None is "not reported"."""
+
+    name: str
+    labels: dict[str, str]
+    le: float | None
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """The samples that were asked for, every family's name, and what was wrong, a sentence each."""
+
+    samples: tuple[Sample, ...]
+    sampled: frozenset[str]  # names of all samples, read or not
+    described: frozenset[str]  # names in HELP and TYPE lines
+    notes: tuple[str, ...] = ()
+
+
+def read_scrape(data: bytes | str, wanted: Callable[[str], bool], *, what: str = "SCRAPE") -> Scrape:
+    """The samples whose name is wanted. Raises CaseError, one sentence, for what is no scrape at all.
+
+    Negative, infinite and NaN values are "not reported", and so are those that spell None.
+    """
+    notes: list[str] = []
+    text = as_text(data, notes, what)
+    refuse_other_formats(text, what)
+    found, read, described, broken, twice = cut(text, wanted)
+    if len(found) > MOST_SERIES:
+        raise CaseError(f"{what}: more than {MOST_SERIES:,} series of engines; allowed: fewer engines at a time")
+    samples, refused = parsed(found, what)
+    places = [(text.count("\n", 0, start) + 1, line) for start, line in broken[:NAMED]]
+    notes += broken_notes(places + refused, len(broken) + len(refused))
+    if twice:
+        notes.append(f"{twice:,} series stand in it twice; the later value counts")
+    return Scrape(samples, frozenset(read), frozenset(described), tuple(notes))
+
+
+Series = dict[tuple[str, str], float | None]  # by name and text of the labels
+
+
+def cut(
+    text: str, wanted: Callable[[str], bool]
+) -> tuple[Series, dict[str, bool], set[str], list[tuple[int, str]], int]:
+    """Wanted series, names and whether each is wanted, names in comments, broken lines, and how many came twice."""
+    found: Series = {}
+    read: dict[str, bool] = {}
+    described: set[str] = set()
+    broken: list[tuple[int, str]] = []
+    twice = 0
+    for match in LINE.finditer(text):
+        name, labels, written, comment, other = match.groups()
+        if name is None:
+            if comment is not None and (told := COMMENT.match(comment)):
+                described.add(told[1])
+            elif other is not None and not other.lstrip().startswith('{"'):
+                # a quoted name is allowed since Prometheus 3, and no engine has one
+                broken.append((match.start(), other))
+            continue
+        keep = read.get(name)
+        if keep is None:
+            keep = read[name] = wanted(name)
+        if keep:
+            value = number_of(written)
+            if value is None and written.lstrip("+-").lower() not in NOT_REPORTED:
+                broken.append((match.start(), match[0]))
+                continue
+            key = (name, labels or "")
+            twice += key in found
+            found[key] = value if value is not None and 0 <= value < math.inf else None
+    return found, read, described, broken, twice
+
+
+def as_text(data: bytes | str, notes: list[str], what: str) -> str:
+    """Text of a scrape that may be gzipped or UTF-16. Raises CaseError where it is too long."""
+    if isinstance(data, bytes):
+        if data.startswith(GZIP):
+            data = unzipped(data, notes, what)
+        encoding = next((name for bom, name in BOMS.items() if data.startswith(bom)), "utf-8")
+        data = data.decode(encoding, errors="replace")
+    if len(data) > LONGEST_TEXT:
+        raise CaseError(f"{what}: {format_bytes(len(data))} given; allowed: up to {format_bytes(LONGEST_TEXT)}")
+    if (lines := data.count("\n")) > MOST_LINES:
+        raise CaseError(f"{what}: {lines:,} lines given; allowed: up to {MOST_LINES:,}")
+    return data
+
+
+def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
+    """The unpacked bytes; what there is of a file that ends early. Raises CaseError where it is no gzip or too long."""
+    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        text = unpacker.decompress(data, LONGEST_TEXT)
+    except zlib.error:
+        raise CaseError(f"{what}: starts like gzip but cannot be unpacked; allowed: text, or gzip of it") from None
+    if unpacker.unconsumed_tail:
+        raise CaseError(f"{what}: unpacks to more than {format_bytes(LONGEST_TEXT)}; allowed: up to that")
+    if not unpacker.eof:
+        notes.append("the gzip file ends early; what is there was read")
+    return text
+
+
+def refuse_other_formats(text: str, what: str) -> None:
+    """Raises CaseError for what is easily taken for a scrape: nothing, a web page, JSON."""
+    start = text[:200].lstrip().lower()
+    if not start and not text.strip():
+        raise CaseError(f"{what}: empty; allowed: the text of an engine's /metrics page")
+    if start.startswith(("<!doctype", "<html", "<?xml")):
+        raise CaseError(f"{what}: a web page was given; allowed: the text of an engine's /metrics page")
+    if start.startswith(('{"', "[", "{\n", "{\r")) and not start.startswith(('{"__name__', '{"vllm', '{"sglang')):
+        raise CaseError(f"{what}: JSON was given; allowed: the text of an engine's /metrics page")
+
+
+def number_of(written: str) -> float | None:
+    """A value as exporters write it: `1e+010`, `+Inf`, `NaN`; None for what is no number."""
+    if "_" in written:  # Python allows 1_000
+        return None
+    try:
+        value = float(written)
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+def bound_of(labels: str) -> tuple[float | None, str]:
+    """The bucket's bound, and the labels without it."""
+    found = BOUND.search(labels)
+    if found is None or (bound := number_of(found[1])) is None:
+        return None, labels
+    return bound, labels[: found.start()] + labels[found.end() :]
+
+
+def parsed(found: Series, what: str) -> tuple[tuple[Sample, ...], list[tuple[int, str]]]:
+    """Samples with their labels parsed, and the series whose labels `prometheus_client` refuses."""
+    known: dict[str, dict[str, str] | None] = {}
+    samples, refused = [], []
+    for (name, text), value in found.items():
+        le, rest = bound_of(text) if name.endswith("_bucket") else (None, text)
+        if rest not in known:
+            known[rest] = labels_of(rest)
+            if len(known) > MOST_LABEL_SETS:
+                raise CaseError(f"{what}: more than {MOST_LABEL_SETS:,} different label sets; allowed: fewer engines")
+        labels = known[rest]
+        if labels is None:
+            refused.append((0, f"{name}{{{text}}}"))
+        else:
+            samples.append(Sample(name, labels, le, value))
+    return tuple(samples), refused
+
+
+def labels_of(text: str) -> dict[str, str] | None:
+    """The labels between two braces, or None where they are broken."""
+    from prometheus_client.parser import text_string_to_metric_families  # heavy: it brings a web server
+
+    try:
+        (family,) = text_string_to_metric_families(f"x{{{text}}} 1\n")
+        (sample,) = family.samples
+    except (ValueError, IndexError):
+        return None
+    return dict(sample.labels)
+
+
+def broken_notes(named: list[tuple[int, str]], count: int) -> Iterator[str]:
+    """The first broken lines by number (0: not known), then how many more."""
+    for number, line in named[:NAMED]:
+        where = f"line {number:,}" if number else "a line"
+        shown = "".join(mark if mark.isprintable() else "?" for mark in line[:LONGEST_ECHO])
+        yield f"{where} is broken and was left out: {shown}{'...' if len(line) > LONGEST_ECHO else ''}"
+    if count > NAMED:
+        yield f"{count - NAMED:,} more lines are broken and were left out"

@@ -1,0 +1,170 @@
+"""Questions to a Prometheus over its HTTP API; whatever goes wrong is one sentence.
+
+The address may hold a user and password; a token is read from KVMODEL_PROMETHEUS_TOKEN. Redirects are not followed, so
+no credentials go elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvmodel.case import LONGEST_ECHO, CaseError
+from kvmodel.units import DAY, HOUR, MIB, MINUTE, MS
+
+SERVERS = "KVMODEL_PROMETHEUS_SERVERS"
+TOKEN = "KVMODEL_PROMETHEUS_TOKEN"
+ANSWER_S = 15
+LONGEST_ANSWER = 32 * MIB
+UNITS_S = {"ms": MS, "s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+LEAST_WINDOW_S, MOST_WINDOW_S = 1, 90 * DAY
+
+
+@dataclass(frozen=True)
+class Address:
+    """A Prometheus. `url` holds no credentials and may be shown."""
+
+    url: str
+    headers: Mapping[str, str]
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect to be reported as an error."""
+
+    def redirect_request(self, *arguments: Any, **named: Any) -> None:
+        return None
+
+
+def address(url: str) -> Address:
+    """The address of a Prometheus. Raises CaseError where it is no http address."""
+    shown = url.rpartition("@")[2][:60]
+    refusal = CaseError(f"prometheus: {shown!r} given; allowed: an address such as http://localhost:9090")
+    try:
+        parts = urllib.parse.urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        raise refusal from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise refusal
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    if not re.fullmatch(r"[\w.\-\[\]:%]+", host, re.ASCII):
+        raise refusal
+    bare = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+    return Address(bare, credentials(parts))
+
+
+def credentials(parts: urllib.parse.SplitResult) -> dict[str, str]:
+    """The header for user and password of an address, or for the token of the environment."""
+    if parts.username is not None:
+        pair = ":".join(urllib.parse.unquote(part or "") for part in (parts.username, parts.password))
+        return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+    token = os.environ.get(TOKEN, "").strip()
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def configured_servers(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Addresses by name that a hosted page may ask: KVMODEL_PROMETHEUS_SERVERS, `name=address` separated by spaces.
+
+    An address without a name goes by its host. Raises CaseError for what is no address.
+
+    >>> configured_servers({"KVMODEL_PROMETHEUS_SERVERS": "main=http://prom:9090 https://other.example"})
+    {'main': 'http://prom:9090', 'other.example': 'https://other.example'}
+    """
+    found = {}
+    for entry in environment.get(SERVERS, "").split():
+        name, separator, url = entry.partition("=")
+        if not separator or "://" in name:
+            name, url = str(urllib.parse.urlsplit(entry).hostname), entry
+        address(url)
+        found[name] = url
+    return found
+
+
+def window_s(text: str) -> float:
+    """Seconds of a Prometheus duration. Raises CaseError.
+
+    >>> window_s("1h"), window_s("1h30m"), window_s("2d")
+    (3600.0, 5400.0, 172800.0)
+    """
+    parts = re.findall(r"(\d+)(ms|[smhdw])", text.strip())
+    seconds = float(sum(int(count[:9]) * UNITS_S[unit] for count, unit in parts))
+    written = "".join(count + unit for count, unit in parts)
+    if written != text.strip() or not LEAST_WINDOW_S <= seconds <= MOST_WINDOW_S:
+        raise CaseError(f"window: {text[:LONGEST_ECHO]!r} given; allowed: such as 15m, 1h or 2d, up to 90d")
+    return seconds
+
+
+def query(server: Address, expression: str) -> list[dict[str, Any]]:
+    """The vector of an instant query: `metric` and `value` of each series. Raises CaseError."""
+    data = ask(server, "query", {"query": expression})
+    if not isinstance(data, dict) or data.get("resultType") != "vector":
+        raise CaseError(f"prometheus: {server.url} gave another kind of answer than a vector")
+    result: list[dict[str, Any]] = data["result"]
+    return result
+
+
+def names(server: Address, selector: str, seconds: float) -> list[str]:
+    """Names of the series that a selector finds in the last `seconds`. Raises CaseError."""
+    now = ask(server, "query", {"query": "time()"})
+    end = float(now["result"][0])
+    asked = urllib.parse.urlencode({"match[]": selector, "start": end - seconds, "end": end})
+    found = ask(server, f"label/__name__/values?{asked}")
+    return [str(name) for name in found]
+
+
+def ask(server: Address, path: str, form: Mapping[str, str] | None = None) -> Any:
+    """The `data` of an API answer. Raises CaseError, one sentence, for whatever goes wrong."""
+    body = None if form is None else urllib.parse.urlencode(form).encode()
+    request = urllib.request.Request(f"{server.url}/api/v1/{path}", data=body, headers=dict(server.headers))
+    try:
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=ANSWER_S) as answer:
+            text = answer.read(LONGEST_ANSWER + 1)
+    except urllib.error.HTTPError as error:
+        raise CaseError(f"prometheus: {server.url} {refusal(error)}") from None
+    except TimeoutError:
+        raise CaseError(f"prometheus: {server.url} did not answer within {ANSWER_S} s") from None
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        raise CaseError(f"prometheus: {server.url} {unreachable(error)}") from None
+    if len(text) > LONGEST_ANSWER:
+        raise CaseError(f"prometheus: {server.url} has too many series for one answer; allowed: fewer, with --match")
+    try:
+        found = json.loads(text)
+        return found["data"]
+    except (ValueError, KeyError, TypeError):
+        raise CaseError(f"prometheus: {server.url} does not answer as a Prometheus does") from None
+
+
+def unreachable(error: Exception) -> str:
+    """Why there was no answer."""
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, TimeoutError):
+        return f"did not answer within {ANSWER_S} s"
+    if isinstance(reason, ConnectionRefusedError):
+        return "refused the connection: nothing listens there"
+    if isinstance(reason, OSError) and reason.strerror:
+        return f"cannot be reached: {reason.strerror}"
+    return f"cannot be reached: {str(reason)[:80] or type(reason).__name__}"
+
+
+def refusal(error: urllib.error.HTTPError) -> str:
+    """What an HTTP status says."""
+    if error.code in (401, 403):
+        return f"asks for credentials ({error.code}): give http://user:password@host, or a token in {TOKEN}"
+    if error.code == 404:
+        return "has no Prometheus API at that path (404)"
+    if 300 <= error.code < 400:
+        return f"sends elsewhere ({error.code}), and redirects are not followed: give the address itself"
+    try:
+        told = json.loads(error.read(LONGEST_ANSWER))["error"]
+        return f"refused the question ({error.code}): {str(told)[:120]}"
+    except (ValueError, KeyError, TypeError, OSError):
+        return f"answered with status {error.code}"

@@ -1,0 +1,105 @@
+"""A scraped server as a Case: its model, KV, batch and lengths, as far as the metrics tell them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from kvmodel import case, catalog
+from kvmodel.catalog import CatalogError
+from kvmodel.era import Era
+from kvmodel.server_rates import Rates
+from kvmodel.server_state import Engine
+from kvmodel.server_window import Window
+
+KV_DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float": "fp32", "float32": "fp32"}
+# What model names carry beyond the model: tuning, format, quantisation.
+TAIL = re.compile(
+    r"[-_.](?:instruct|chat|it|hf|base|preview|latest|awq|gptq|gguf|bnb|nvfp4|mxfp4|bf16|fp16|dynamic|turbo"
+    r"|fp8(?:-kv)?|w\dA\d+|int[48]|\dbit|g\d+|quantized)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Served:
+    """`choices` are fields of a Case that the metrics give; `notes` say what was taken for granted."""
+
+    choices: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def served(window: Window, rates: Rates, era: Era) -> Served:
+    """The Case of a preempted request at this server: the mean request, half of its output written."""
+    engine = window.engine
+    choices: dict[str, Any] = {"policy": policy(engine, era)}
+    notes = []
+    if (name := engine.labels.get("model_name")) is not None:
+        if (model := model_id(name)) is not None:
+            choices["model"] = model
+        else:
+            notes.append(f"the model {name[:60]} is not in the catalog; give --model")
+    if (dtype := kv_dtype(engine)) is not None:
+        choices["kv_dtype"] = dtype
+    if engine.block_tokens:
+        choices["block_tokens"] = limited("block_tokens", engine.block_tokens)
+    if (running := engine.gauges.get("running")) is not None:
+        choices["decode_batch"] = limited("decode_batch", running)
+    prompt, output = rates.prompt_tokens_per_request, rates.output_tokens_per_request
+    if prompt is not None and output is not None and prompt + output >= 1:
+        context = limited("tokens", prompt + output / 2)
+        choices |= {"tokens": context, "generated_tokens": min(limited("generated_tokens", output / 2), context)}
+        choices |= {"remaining_output": limited("remaining_output", output / 2)}
+        choices["decode_context"] = limited("decode_context", resident_tokens(engine) or context)
+    return Served(choices, tuple(notes))
+
+
+def limited(field: str, value: float) -> int:
+    """A whole number within the limits of a Case's field."""
+    low, high = case.limits(field)
+    return int(min(max(round(value), low), high))
+
+
+def resident_tokens(engine: Engine) -> float | None:
+    """Tokens in the pool for each running request."""
+    pool, usage, running = engine.pool_tokens, engine.usage, engine.gauges.get("running")
+    return pool * usage / running if pool and usage and running else None
+
+
+def policy(engine: Engine, era: Era) -> str:
+    """What the engine can do with a preempted request: a policy of the Case."""
+    if era.product == "vllm":
+        if era.name == "V0":
+            return "vllm-v0"
+        return "vllm-v1-offload" if engine.setting("kv_offloading_size") else "vllm-v1"
+    if era.product == "sglang":
+        return "sglang-hicache" if engine.gauges.get("host_tier_tokens") else "sglang"
+    return "trtllm-no-evict"
+
+
+def kv_dtype(engine: Engine) -> str | None:
+    """The KV dtype of the configuration as a Case has it, None where it is not reported or not one of those."""
+    told = engine.config.get("cache_dtype", engine.config.get("kv_cache_dtype"))
+    if told is None:
+        return None
+    if told.startswith("fp8"):
+        return "fp8"
+    return KV_DTYPES.get(told, told if told in case.BYTES_PER_VALUE else None)
+
+
+def model_id(name: str) -> str | None:
+    """The catalog's id of a served model's name, or None.
+
+    >>> model_id("meta-llama/Meta-Llama-3-8B-Instruct"), model_id("acme/secret-7b")
+    ('llama-3-8b', None)
+    """
+    short = name.rstrip("/").rsplit("/", 1)[-1].lower().removeprefix("meta-")
+    while True:
+        try:
+            return catalog.id_of("model", short)
+        except CatalogError:
+            shorter = TAIL.sub("", short)
+        if shorter == short:
+            return None
+        short = shorter
