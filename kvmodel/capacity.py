@@ -1,4 +1,8 @@
-"""Memory of one GPU: what weights, activations and the engine leave for the KV pool, and how much fits in it."""
+"""Memory of one GPU: what weights, activations and the engine leave for the KV pool, and how much fits in it.
+
+pool = total x utilization - weights - activation peak - CUDA graphs - the rest. What an engine then prints of the pool
+is in :mod:`kvmodel.pool_reports`.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from kvmodel import assumptions, kv_cache, weights
+from kvmodel import assumptions, kv_cache, kv_modes, pool_reports, weights
 from kvmodel.arrays import Floats, Numbers
 from kvmodel.case import BYTES_PER_VALUE, DoesNotFit
 from kvmodel.catalog import Gpu, Model
 from kvmodel.step_time import ACTIVATION_BYTES
 from kvmodel.units import GIB, format_bytes
+
+V0_LEAST_BATCHED_TOKENS = 2048
 
 
 @dataclass(frozen=True)
@@ -43,30 +49,64 @@ def activation_bytes(
     return np.asarray(batched_tokens * values * ACTIVATION_BYTES)
 
 
+def unchunked_activation_bytes(
+    model: Model, *, max_model_len: int, max_num_seqs: int = 256, tp: int = 1, fused_attention: bool = True
+) -> float:
+    """Peak of an engine that prefills a whole prompt at once, as vLLM V0 did below 32K tokens. [bytes]
+
+    Its profiling pass runs a prompt of `max_model_len` tokens and samples `max_num_seqs` sequences after it, so the
+    peak is the larger of the two: 107 KiB a token, or 39 bytes for each of `max_num_seqs` x vocabulary logits.
+    Without a fused kernel all scores of a head exist at once, and the peak grows with the square of the length.
+
+    Source: vLLM issues 10517 and 13882; nlzy/vllm-gfx906 issue 10.
+    """
+    tokens = max(max_model_len, V0_LEAST_BATCHED_TOKENS)
+    widths = {"hidden_size": model.hidden_size, "intermediate_size": active_intermediate_size(model)}
+    forward = float(activation_bytes(tokens, **widths, tp=tp))
+    if not fused_attention:
+        scores = assumptions.value("memory", "score_bytes") * model.num_attention_heads / tp
+        forward += scores * max_model_len**2
+    sampler = assumptions.value("memory", "sampler_bytes_per_logit") * max_num_seqs * model.need("vocab_size")
+    return max(forward, sampler)
+
+
 def memory_budget(
-    model: Model, gpu: Gpu, *, tp: int = 1, max_num_batched_tokens: int, utilization: float | None = None
+    model: Model,
+    gpu: Gpu,
+    *,
+    tp: int = 1,
+    pp: int = 1,
+    max_num_batched_tokens: int,
+    utilization: float | None = None,
+    peak_bytes: float | None = None,
 ) -> MemoryBudget:
-    """How one GPU's memory is spent under vLLM's rules. `utilization` defaults to the engine's. [bytes]"""
+    """How one GPU's memory is spent under vLLM's rules. `utilization` defaults to the engine's. [bytes]
+
+    `peak_bytes` stands for the activation peak where that of a step of `max_num_batched_tokens` is not meant.
+    """
     share = assumptions.value("memory", "utilization") if utilization is None else utilization
     engine_gib = assumptions.value("memory", "non_torch_gib") + assumptions.value("memory", "cuda_graphs_gib")
     return MemoryBudget(
         total_bytes=gpu.memory_bytes,
         usable_bytes=share * gpu.memory_bytes,
-        weight_bytes=weights.weight_bytes(model) / tp,
-        activation_bytes=float(
-            activation_bytes(
-                max_num_batched_tokens,
-                hidden_size=model.hidden_size,
-                intermediate_size=active_intermediate_size(model),
-                tp=tp,
-            )
-        ),
+        weight_bytes=weights.weight_bytes(model) / (tp * pp),
+        activation_bytes=chunked_activation_bytes(model, max_num_batched_tokens, tp)
+        if peak_bytes is None
+        else peak_bytes,
         engine_bytes=engine_gib * GIB,
     )
 
 
+def chunked_activation_bytes(model: Model, max_num_batched_tokens: int, tp: int) -> float:
+    """Peak of a step with chunked prefill, as all engines have it now. [bytes]"""
+    widths = {"hidden_size": model.hidden_size, "intermediate_size": active_intermediate_size(model)}
+    return float(activation_bytes(max_num_batched_tokens, **widths, tp=tp))
+
+
 def active_intermediate_size(model: Model) -> float:
     """Width of the MLP that a token passes, mean over layers; the active experts of a MoE together."""
+    if model.counts:
+        return model.counts.mlp_width
     dense_layers = model.num_hidden_layers - model.moe_layers
     dense = dense_layers * model.need("intermediate_size") if dense_layers else 0
     if not model.moe_layers:
@@ -76,12 +116,25 @@ def active_intermediate_size(model: Model) -> float:
     return (dense + moe) / model.num_hidden_layers
 
 
+def pool_range_bytes(budget: MemoryBudget) -> tuple[float, float]:
+    """Lowest and highest pool to expect where the peak is predicted: what start-up logs differ by. [bytes]
+
+    The activation peak is good to a factor of two, weights load up to 2.5 % larger than they are stored, and the
+    rest of the engine differs by 0.4 GiB.
+    """
+    factor = assumptions.value("memory", "activation_factor")
+    spread = assumptions.value("memory", "other_spread_gib") * GIB
+    surplus = assumptions.value("memory", "weight_surplus") * budget.weight_bytes
+    low = budget.pool_bytes - (factor - 1) * budget.activation_bytes - surplus - spread
+    return max(0.0, low), budget.pool_bytes + (1 - 1 / factor) * budget.activation_bytes + spread
+
+
 def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float:
     """The pool's bytes. Raises DoesNotFit where the weights leave none."""
     if budget.pool_bytes <= 0:
         spent = budget.weight_bytes + budget.activation_bytes + budget.engine_bytes
         raise DoesNotFit(
-            f"model: {model.id} needs {format_bytes(spent)} on each of {tp} {gpu.id} before any KV "
+            f"model: {model.name} needs {format_bytes(spent)} on each of {tp} {gpu.id} before any KV "
             f"(weights {format_bytes(budget.weight_bytes)}), of which {format_bytes(budget.usable_bytes)} may be used; "
             f"allowed: more GPUs (tp), a smaller model or a larger GPU"
         )
@@ -93,11 +146,13 @@ def pool_report(
     gpu: Gpu,
     *,
     tp: int = 1,
+    pp: int = 1,
     kv_dtype: str = "bf16",
     block_tokens: int = 16,
     max_num_batched_tokens: int,
     max_model_len: int,
     utilization: float | None = None,
+    peak_bytes: float | None = None,
 ) -> dict[str, Any]:
     """Pool in bytes, blocks and tokens, and how many requests of `max_model_len` tokens it holds.
 
@@ -105,18 +160,26 @@ def pool_report(
     ------
     DoesNotFit : the weights leave no room, or not one request of `max_model_len` fits.
     """
-    budget = memory_budget(model, gpu, tp=tp, max_num_batched_tokens=max_num_batched_tokens, utilization=utilization)
+    spent: dict[str, Any] = {"utilization": utilization, "peak_bytes": peak_bytes}
+    budget = memory_budget(model, gpu, tp=tp, pp=pp, max_num_batched_tokens=max_num_batched_tokens, **spent)
     pool = require_pool(budget, model, gpu, tp)
-    held = {"bytes_per_value": BYTES_PER_VALUE[kv_dtype], "tp": tp}
-    one_request = float(kv_cache.kv_bytes_in_blocks(model.kv_layers, max_model_len, block_tokens=block_tokens, **held))
+    width = BYTES_PER_VALUE[kv_dtype]
+    layers = kv_modes.stage_layers(kv_modes.engine_layers(model.kv_layers, width), pp)
+    held: dict[str, Any] = {"bytes_per_value": width, "tp": tp}
+    one_request = float(kv_cache.kv_bytes_in_blocks(layers, max_model_len, block_tokens=block_tokens, **held))
     if one_request > pool:
+        kinds = pool_reports.pages(model.kv_layers, pp=pp, block_tokens=block_tokens, **held)
+        longest = pool_reports.longest_request(
+            pool, kinds, most=max_model_len, max_num_batched_tokens=max_num_batched_tokens
+        )
         raise DoesNotFit(
             f"max_model_len: one request of {max_model_len:,} tokens needs {format_bytes(one_request)} of KV a GPU, "
-            f"the pool has {format_bytes(pool)}; allowed: shorter requests, more GPUs (tp) or fp8 KV"
+            f"the pool has {format_bytes(pool)}; allowed: up to {longest:,} tokens, more GPUs (tp) or fp8 KV"
         )
     concurrency = pool / one_request
-    block = float(kv_cache.kv_bytes_hybrid_off(model.kv_layers, block_tokens, **held)) if one_request else 0.0
+    block = block_tokens * pool_reports.rank_bytes_per_token(model.kv_layers, pp=pp, **held)
     blocks = int(pool // block) if block else 0
+    low, high = pool_range_bytes(budget)
     return {
         "pool_bytes": pool,
         "pool_blocks": blocks,
@@ -127,4 +190,6 @@ def pool_report(
         "weight_bytes": budget.weight_bytes,
         "activation_bytes": budget.activation_bytes,
         "engine_bytes": budget.engine_bytes,
+        "pool_low_bytes": low,
+        "pool_high_bytes": high,
     }

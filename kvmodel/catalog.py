@@ -8,9 +8,10 @@ import functools
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from kvmodel.catalog_rows import Basis, CatalogError, Figure, Gpu, KvLayers, Link, Model, filled
+from kvmodel import model_text
+from kvmodel.catalog_rows import Basis, CatalogError, Figure, Gpu, KvLayers, Link, Model, ParameterCounts, filled
 
 __all__ = [
     "Basis",
@@ -20,6 +21,7 @@ __all__ = [
     "KvLayers",
     "Link",
     "Model",
+    "ParameterCounts",
     "gpu",
     "gpu_ids",
     "link",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 AnyRow = TypeVar("AnyRow", Model, Gpu, Link)
+ROW_CLASSES = {"model": Model, "gpu": Gpu, "link": Link}
 
 
 def _text(name: str) -> str:
@@ -65,7 +68,12 @@ def _names(kind: str) -> dict[str, str]:
 
 
 def id_of(kind: str, name: str) -> str:
-    """The permanent id behind an id or alias of kind "model", "gpu" or "link". Raises CatalogError."""
+    """The permanent id behind an id or alias of kind "model", "gpu" or "link". Raises CatalogError.
+
+    A model may also be a text of :mod:`kvmodel.model_text`: then that text is its id.
+    """
+    if kind == "model" and model_text.is_text(name):
+        return model(name).id
     names = _names(kind)
     row_id = names.get(name.strip().lower())
     if row_id is None:
@@ -89,11 +97,11 @@ def _nearest(name: str, names: dict[str, str], count: int = 3) -> list[str]:
 
 def validated(kind: str, row_class: type[AnyRow], row_id: str, fields: dict[str, Any]) -> AnyRow:
     """A row from fields nobody has checked yet. Raises CatalogError, one sentence that names the row and the key."""
-    from pydantic import TypeAdapter, ValidationError  # building a validator costs more than a whole answer
+    from pydantic import ValidationError  # building a validator costs more than a whole answer
 
     try:
         row = {"id": row_id, **(filled(fields) if row_class is Model else fields)}
-        return TypeAdapter(row_class).validate_python(row)
+        return cast(AnyRow, _validator(kind).validate_python(row))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -104,8 +112,30 @@ def validated(kind: str, row_class: type[AnyRow], row_id: str, fields: dict[str,
 
 
 @functools.cache
+def _validator(kind: str) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ROW_CLASSES[kind])
+
+
+CUSTOM_MODELS_KEPT = 256  # texts come from outside: what is kept of them is bounded
+
+
 def model(name: str) -> Model:
-    """The model with this id or alias, in any case. Raises CatalogError."""
+    """The model with this id or alias, in any case, or that a text of :mod:`kvmodel.model_text` describes.
+
+    Raises CatalogError.
+    """
+    return _custom_model(name.strip().lower()) if model_text.is_text(name) else _catalog_model(name)
+
+
+@functools.lru_cache(CUSTOM_MODELS_KEPT)
+def _custom_model(text: str) -> Model:
+    return model_text.from_text(text)
+
+
+@functools.cache
+def _catalog_model(name: str) -> Model:
     row_id, fields = _find("model", name)
     row = filled(fields)
     groups = tuple(KvLayers(**group) for group in row["kv_layers"])

@@ -51,25 +51,52 @@ class KvLayers:
     Per layer and token: `kv_heads * (key_dim + value_dim)` values, up to `bound_tokens`; `fixed_bytes` is a constant
     of a layer per request. MLA keeps one latent vector: one head, `value_dim` 0. `shared` layers read the KV of
     another layer and keep none; `cross` layers keep some per image or encoder input, none per text token.
+    `compressed` layers keep one entry for `tokens_per_entry` tokens. `index_dim` is the width of the key that an
+    indexer of sparse attention adds to each entry.
     """
 
     __pydantic_config__ = STRICT
 
-    kind: Literal["full", "sliding", "chunked", "mla", "state", "shared", "cross"]
+    kind: Literal["full", "sliding", "chunked", "mla", "compressed", "state", "shared", "cross"]
     layers: int
     kv_heads: int
     key_dim: int
     value_dim: int
     bound_tokens: float = math.inf
     fixed_bytes: float = 0.0
+    tokens_per_entry: int = 1
+    index_dim: int = 0
 
     def __post_init__(self) -> None:
+        require(self.tokens_per_entry > 0 and self.index_dim >= 0, "tokens_per_entry must be above 0")
         require(self.layers > 0 and self.bound_tokens > 0, "layers and bound_tokens must be above 0")
         require(min(self.kv_heads, self.key_dim, self.value_dim, self.fixed_bytes) >= 0, "no width may be negative")
         require(
             (self.kind in ("sliding", "chunked")) == math.isfinite(self.bound_tokens),
             f"bound_tokens belongs to sliding and chunked layers, and only to them: {self.kind}",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterCounts:
+    """Parameters counted layer by layer, for a model whose layers are not all alike; they stand before its shapes.
+
+    `layer_matrices` are those that every token passes, `expert` one routed expert summed over the MoE layers,
+    `other` embeddings, head, norms and biases; `mlp_width` is the width of the MLPs that a token passes, mean over
+    layers.
+    """
+
+    __pydantic_config__ = STRICT
+
+    layer_matrices: int
+    expert: int = 0
+    other: int
+    mlp_width: float
+    weight_bytes: float
+
+    def __post_init__(self) -> None:
+        require(min(self.layer_matrices, self.expert, self.other, self.mlp_width) >= 0, "no count may be negative")
+        require(0 < self.weight_bytes < math.inf, f"weight_bytes must be above 0: {self.weight_bytes}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +151,7 @@ class Model:
     published_parameters_rounded_b: float | None = None
     weight_bytes_per_parameter: float = 2.0
     expert_weight_bytes_per_parameter: float | None = None
+    counts: ParameterCounts | None = None
     kv_layers: tuple[KvLayers, ...]
 
     def __post_init__(self) -> None:
@@ -132,6 +160,11 @@ class Model:
             require(value >= 0, f"{name} must not be negative: {value}")
         for name in ("num_hidden_layers", "hidden_size", "weight_bytes_per_parameter"):
             require(counts[name] > 0, f"{name} must be above 0: {counts[name]}")
+
+    @property
+    def name(self) -> str:
+        """What to call it in a sentence: its id, or the label of a model that is not in the catalog."""
+        return self.label if self.family == "custom" else self.id
 
     @property
     def qk_head_dim(self) -> int:
@@ -151,7 +184,7 @@ class Model:
         """A figure that only some answers need. Raises CatalogError naming the row and the key where it is missing."""
         value = getattr(self, key)
         if value is None:
-            raise CatalogError(f"model {self.id}: {key} is missing")
+            raise CatalogError(f"model {self.name}: {key} is missing")
         return int(value)
 
     def source_of(self, key: str) -> str:

@@ -41,6 +41,8 @@ def layer_matrix_parameters(model: Model) -> int:
 
     L attention + dense layers x MLP + MoE layers x (router d E + shared experts).
     """
+    if model.counts:
+        return model.counts.layer_matrices
     total = model.num_hidden_layers * _attention_matrices(model)
     dense_layers = model.num_hidden_layers - model.moe_layers
     if dense_layers:
@@ -51,6 +53,8 @@ def layer_matrix_parameters(model: Model) -> int:
 
 def expert_parameters(model: Model) -> int:
     """Matrices of one routed expert, summed over the MoE layers: 3 d f L_moe with a gate. 0 for a dense model."""
+    if model.counts:
+        return model.counts.expert
     return model.moe_layers * _mlp_matrices(model, model.need("moe_intermediate_size")) if model.moe_layers else 0
 
 
@@ -98,6 +102,8 @@ def parameter_count(model: Model) -> int:
 
     Raises CatalogError where the row lacks a shape this needs (`vocab_size`, `intermediate_size`).
     """
+    if model.counts:
+        return model.counts.layer_matrices + model.num_experts * model.counts.expert + model.counts.other
     return (
         layer_matrix_parameters(model)
         + model.num_experts * expert_parameters(model)
@@ -111,6 +117,8 @@ def weight_bytes(model: Model) -> float:
 
     Parameters x `weight_bytes_per_parameter`, the experts' matrices x `expert_weight_bytes_per_parameter`.
     """
+    if model.counts:
+        return model.counts.weight_bytes
     experts = model.num_experts * expert_parameters(model)
     rate = model.weight_bytes_per_parameter
     expert_rate = model.expert_weight_bytes_per_parameter or rate

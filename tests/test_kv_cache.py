@@ -20,6 +20,8 @@ class Group:
     value_dim: int = 7
     bound_tokens: float = math.inf
     fixed_bytes: float = 0.0
+    tokens_per_entry: int = 1
+    index_dim: int = 0
 
 
 FULL = Group()
