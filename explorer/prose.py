@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from explorer.language import current
+
 ROOT = Path(__file__).resolve().parent.parent / "assets" / "prose"
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 MARKUP = re.compile(r"[\\`*_{}\[\]()#+!|<>~$:]")
@@ -14,9 +16,14 @@ ADDRESS = re.compile(r"(?i)\bhttps?|\bwww|@")
 PLACEHOLDER = re.compile(r"\[\[(\w+)\]\]")
 
 
+def sections(file: str) -> dict[str, str]:
+    """Section id -> Markdown of one file, in the language of the session."""
+    return sections_in(current(), file)
+
+
 @functools.cache
-def sections(file: str, language: str = "en") -> dict[str, str]:
-    """Section id -> Markdown of one file."""
+def sections_in(language: str, file: str) -> dict[str, str]:
+    """The same in a language by its code."""
     pieces = SECTION.split((ROOT / language / f"{file}.md").read_text(encoding="utf-8"))
     return {pieces[i].strip(): pieces[i + 1].strip() for i in range(1, len(pieces), 2)}
 

@@ -1,75 +1,118 @@
-"""The formula of the KV size three ways: symbols, the numbers put in, and the result with its unit."""
+"""A formula three ways: symbols, the numbers put in, and the result with its unit.
+
+A line holds terms, a term factors; each line's result is worked out from the numbers that it shows, so that the
+numbers and the result cannot part. Lines name the function of the model that gives the same result.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
+from kvmodel.units import (
+    GB,
+    KB,
+    TFLOP,
+    format_bytes,
+    format_count,
+    format_gb,
+    format_rate,
+    format_ratio,
+    format_seconds,
+    significant,
+)
 
-from kvmodel import catalog
-from kvmodel.case import BYTES_PER_VALUE, Case
-from kvmodel.units import GIB, format_bytes, format_gb
+DIGITS = 3  # of the numbers put in: enough to check the sums by hand
+HEADLINE_DIGITS, TO_TWO_DIGITS = 2, ("s", "bytes/s")  # as on the pages: the model's times are good to no more
 
 
 @dataclass(frozen=True)
 class Factor:
-    """One letter of a formula: its LaTeX symbol, the number put in, and its unit."""
+    """One letter of a formula: its LaTeX symbol, the number put in, and what it counts or its unit."""
 
     symbol: str
     value: float
-    unit: str
+    unit: str = ""
 
 
 @dataclass(frozen=True)
 class Term:
-    """A product of factors: the bytes of one group of layers."""
+    """A product of factors, over a product of others. `part` names the piece of a bar whose colour it has."""
 
-    kind: str
     factors: tuple[Factor, ...]
+    under: tuple[Factor, ...] = ()
+    part: str = ""
 
     @property
-    def product(self) -> float:
-        return float(np.prod([factor.value for factor in self.factors]))
+    def value(self) -> float:
+        above = math.prod(factor.value for factor in self.factors)
+        return above / math.prod(factor.value for factor in self.under)
 
 
-def kv_terms(case: Case) -> tuple[Term, ...]:
-    """KV bytes of the whole request as products, one a group of layers; their sum is the size."""
-    return tuple(term for group in catalog.model(case.model).kv_layers for term in _group_terms(group, case))
+@dataclass(frozen=True)
+class Line:
+    """`symbol` = its terms added up (`join` "root": the root of the sum of their squares), in `unit`.
+
+    `computed_in` is the function of kvmodel that computes it, `headline` a result that the pages show.
+    """
+
+    name: str
+    symbol: str
+    terms: tuple[Term, ...]
+    unit: str
+    computed_in: str
+    join: str = "sum"
+    headline: bool = False
+
+    @property
+    def value(self) -> float:
+        if self.join == "root":
+            return math.hypot(*(term.value for term in self.terms))
+        return math.fsum(term.value for term in self.terms)
 
 
-def _group_terms(group: catalog.KvLayers, case: Case) -> list[Term]:
-    layers = Factor("L" if group.kind in ("full", "mla") else rf"L_\text{{{group.kind}}}", group.layers, "layers")
-    terms = []
-    if group.key_dim:
-        bounded = np.isfinite(group.bound_tokens)
-        held = Factor(r"\min(n, w)" if bounded else "n", min(case.tokens, group.bound_tokens), "tokens")
-        value_bytes = Factor("b", BYTES_PER_VALUE[case.kv_dtype], "bytes")
-        if group.kind == "mla":
-            widths = [Factor(r"(r_{kv} + d_\text{rope})", group.key_dim, "values")]
-        elif group.key_dim == group.value_dim:
-            heads = Factor("H_{kv}", group.kv_heads, "KV heads")
-            widths = [Factor("2", 2, "K and V"), heads, Factor("D", group.key_dim, "values")]
-        else:
-            heads = Factor("H_{kv}", group.kv_heads, "KV heads")
-            widths = [heads, Factor("(D_k + D_v)", group.key_dim + group.value_dim, "values")]
-        terms.append(Term(group.kind, (layers, *widths, held, value_bytes)))
-    if group.fixed_bytes:
-        terms.append(Term(group.kind, (layers, Factor(r"s", group.fixed_bytes, "bytes of state"))))
-    return terms
+Trace = tuple[Line, ...]  # the last line is the result, those before it are put into it
 
 
-def latex(terms: tuple[Term, ...]) -> tuple[str, str, str]:
-    """The terms three ways: symbols, numbers put in, and the result with its unit."""
-    symbols = " + ".join(r" \cdot ".join(factor.symbol for factor in term.factors) for term in terms)
-    numbers = " + ".join(r" \cdot ".join(_plain(factor.value) for factor in term.factors) for term in terms)
-    total = sum(term.product for term in terms)
-    return f"M = {symbols}", f"M = {numbers}", rf"M = {_plain(total)}\ \text{{bytes}} = {_size(total)}"
+def symbols(term: Term) -> str:
+    """A term in LaTeX."""
+    above, below = (r"\,".join(factor.symbol for factor in side) for side in (term.factors, term.under))
+    return rf"\dfrac{{{above}}}{{{below}}}" if below else above
 
 
-def _plain(value: float) -> str:
-    return f"{value:,.0f}".replace(",", r"{,}")
+def numbers(term: Term) -> str:
+    """A term with its numbers put in, as text."""
+    above = " × ".join(shown(factor.value, factor.unit) for factor in term.factors)
+    if not term.under:
+        return above
+    below = " × ".join(shown(factor.value, factor.unit) for factor in term.under)
+    return f"{above} / ({below})" if len(term.under) > 1 else f"{above} / {below}"
 
 
-def _size(size_bytes: float) -> str:
-    unit = rf"\text{{{format_bytes(size_bytes)}}}"
-    return unit if size_bytes < GIB else rf"{unit} = \text{{{format_gb(size_bytes)}}}"
+def result(line: Line) -> str:
+    """A line's result with its unit: what pages show to two digits is shown so here."""
+    if line.unit == "bytes":
+        return f"{format_count(line.value)} bytes = {format_bytes(line.value)} = {format_gb(line.value)}"
+    return shown(
+        line.value, line.unit, digits=HEADLINE_DIGITS if line.headline and line.unit in TO_TWO_DIGITS else DIGITS
+    )
+
+
+def shown(value: float, unit: str, digits: int = DIGITS) -> str:
+    """A number with its unit, or with the word for what it counts."""
+    if unit == "s":
+        return format_seconds(value, digits)
+    if unit == "bytes" and value >= KB:
+        return format_gb(value, digits)
+    if unit == "bytes/s":
+        return format_rate(value, digits)
+    if unit == "FLOP/s":
+        return f"{significant(value / TFLOP, digits)} TFLOP/s"
+    if unit == "FLOP":
+        return f"{significant(value / TFLOP, digits)} TFLOP"
+    if unit == "parameters":
+        return f"{significant(value / GB, digits)} billion parameters"
+    if unit == "times":
+        return format_ratio(value)
+    number = format_count(value) if value == int(value) else significant(value, digits)
+    return f"{number} {unit}".strip()

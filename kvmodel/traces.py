@@ -1,4 +1,4 @@
-"""The why-trace of each headline number of a comparison: one function a number, each a :data:`kvmodel.formula.Trace`."""
+"""The why-trace of each headline number of a comparison, each a :data:`kvmodel.formula.Trace`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def wait_for_blocks(result: Comparison) -> Trace:
         return ()
     kernels = _decode_kernels(result)
     host_s = number(inputs.host_step_s)
-    running = Term((*trace_recompute.factor_of(inputs), Factor(kernels.symbol, kernels.value, "s")), part="wait for blocks")
+    running = Term(
+        (*trace_recompute.factor_of(inputs), Factor(kernels.symbol, kernels.value, "s")), part="wait for blocks"
+    )
     launching = Term((Factor(r"t_\text{host}", host_s, "s"),), part="wait for blocks")
     sampling = number(inputs.decode_overhead_s) + case.decode_batch * number(inputs.decode_overhead_s_per_sequence)
     overhead = Term((Factor("t_0", sampling, "s"),), part="wait for blocks")
@@ -135,5 +137,3 @@ TRACES: dict[str, Callable[[Comparison], Trace]] = {
     "wait_for_blocks": wait_for_blocks,
     "prefill_rate": prefill_rate,
 }
-
-

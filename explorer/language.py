@@ -1,0 +1,45 @@
+"""The language of a session: named in the URL (`?lang=ko`), kept from page to page, English otherwise."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+LANGUAGES = {"en": "English", "ko": "한국어"}
+DEFAULT = "en"
+LANGUAGE, PARAMETER = "language", "lang"  # session state; the URL
+WIDGET = "language_chosen"
+
+
+def current() -> str:
+    """The language that texts are shown in."""
+    return str(st.session_state.get(LANGUAGE, DEFAULT))
+
+
+def restore() -> None:
+    """Take the language that a link names, else keep the session's; the URL of every page then names it."""
+    named = st.query_params.get(PARAMETER)
+    if named in LANGUAGES and WIDGET not in st.session_state:
+        st.session_state[LANGUAGE] = named
+    write()
+
+
+def choose() -> None:
+    """The widget: a reader's own choice stands above a link's."""
+    st.session_state[WIDGET] = LANGUAGES[current()]
+    st.segmented_control(
+        "Language · 언어", list(LANGUAGES.values()), key=WIDGET, required=True, on_change=take, label_visibility="collapsed"
+    )
+
+
+def take() -> None:
+    """The widget's callback, before the page is drawn."""
+    chosen = st.session_state[WIDGET]
+    st.session_state[LANGUAGE] = next(code for code, name in LANGUAGES.items() if name == chosen)
+
+
+def write() -> None:
+    """Name the language in the URL where it is not the default."""
+    if current() != DEFAULT:
+        st.query_params[PARAMETER] = current()
+    elif PARAMETER in st.query_params:
+        del st.query_params[PARAMETER]
