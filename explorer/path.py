@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -31,9 +30,6 @@ TRACES = {
     "pieces": "swap",
 }
 
-SCRIPT = Path(__file__).resolve().parent.parent / "static" / "path_top.js"
-TO_THE_TOP = st.components.v2.component("path_top", html="<span></span>", js=SCRIPT.read_text(encoding="utf-8"))
-
 
 def progress(step: Step, done: dict[str, Any]) -> None:
     """A button a step: which are answered, which is shown."""
@@ -52,11 +48,6 @@ def progress(step: Step, done: dict[str, Any]) -> None:
 
 def position(step: Step) -> dict[str, str]:
     return {"number": str(step.number), "count": str(len(guided_path.steps()))}
-
-
-def begin_at_the_top(step: Step) -> None:
-    """In the browser, when the step has changed."""
-    TO_THE_TOP(key="path_top", data={"step": step.number})
 
 
 def name(step: Step) -> str:

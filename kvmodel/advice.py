@@ -1,7 +1,8 @@
 """What to change at a server, in which order, with flags that its version has.
 
-The order is a rule, stated with the advice: first what costs nothing, then what turns preemption into queueing, then
-host memory, then what changes results, then hardware; flags that every detected version has before ones that do not.
+The order is the simulator's where the metrics tell enough to simulate the server (:mod:`kvmodel.remedies_server`), else
+a rule: first what costs nothing, then what turns preemption into queueing, then host memory, then what changes results,
+then hardware. Which of the two is said with the advice. Flags that every detected version has come before the others.
 """
 
 from __future__ import annotations
@@ -9,21 +10,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from kvmodel import assumptions, catalog, kv_cache, recovery, resolve
+from kvmodel import assumptions, catalog, kv_cache, recovery, remedies_server, resolve
 from kvmodel.case import BYTES_PER_VALUE, Case, CaseError
 from kvmodel.diagnosis import LIVELOCK, QUEUEING, Diagnosis, limit, request_tokens
 from kvmodel.era import Era, Standing, at_least, standing
+from kvmodel.remedies import AS_IS
+from kvmodel.remedies import PRICES as KINDS
+from kvmodel.remedies_server import NotEnough, Simulated
 from kvmodel.server_rates import Rates
 from kvmodel.server_window import Window
 from kvmodel.units import GIB, format_count, format_percent, format_seconds
 
-PRICES = ("free", "admission", "memory", "accuracy", "hardware")
 RULE = (
     "first what costs nothing, then what turns preemption into queueing, then host memory, then accuracy, then hardware"
 )
+PRICES = tuple(KINDS)
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 MOST_UTILIZATION = 0.95
 
@@ -40,6 +44,7 @@ class Remedy:
     price: str
     buys: str
     source: str
+    rung: str | None = None  # of data/remedies.toml, where it is one
 
 
 def advice(
@@ -50,17 +55,42 @@ def advice(
     chosen: Case,
     known: Mapping[str, Any],
     gpu: str | None,
-) -> list[Remedy]:
-    """Remedies for a verdict, best first. `known` are the Case fields that are not mere defaults."""
+) -> tuple[list[Remedy], str]:
+    """Remedies for a verdict, best first, and what that order is. `known`: Case fields that are no mere defaults."""
     facts = filled(window, rates, chosen, known, gpu) | fitting(diagnosis, window, rates)
     rows = [row for row in catalog.table("advice")["remedy"] if applies(row, diagnosis, era, known)]
     found = [remedy for row in rows if (remedy := built(row, era, facts)) is not None]
-    return ranked(found)
+    rungs = tuple(dict.fromkeys(remedy.rung for remedy in found if remedy.rung is not None))
+    if not rungs:
+        return found, RULE
+    try:
+        tried = remedies_server.simulated(diagnosis, window, rates, era, chosen, set(known), rungs)
+    except NotEnough as reason:
+        return ranked(found, None), f"{RULE} ({reason})"
+    return ranked(found, tried), tried.rule
 
 
-def ranked(found: list[Remedy]) -> list[Remedy]:
-    """The order of the advice: RULE. The one place that decides it."""
-    return sorted(found, key=lambda remedy: (bool(remedy.needs), PRICES.index(remedy.price)))
+def ranked(found: list[Remedy], tried: Simulated | None) -> list[Remedy]:
+    """The order of the advice, the one place that decides it: the simulator's, then RULE for what it does not try.
+
+    A flag that the server's release may not have comes after all those that it has.
+    """
+    if tried is None:
+        return sorted(found, key=lambda remedy: (bool(remedy.needs), PRICES.index(remedy.price)))
+    as_is = tried.rows[AS_IS]
+    simulated = [
+        replace(remedy, buys=remedies_server.with_gain(remedy.buys, tried.rows[remedy.rung], as_is))
+        if remedy.rung in tried.rows
+        else remedy
+        for remedy in found
+    ]
+    return sorted(simulated, key=lambda remedy: (bool(remedy.needs), *place(remedy, tried)))
+
+
+def place(remedy: Remedy, tried: Simulated) -> tuple[bool, int]:
+    """Sorts by the simulator's place, and what it has not tried after that by price."""
+    row = tried.rows.get(remedy.rung or "")
+    return (True, PRICES.index(remedy.price)) if row is None else (False, remedies_server.place(row))
 
 
 def applies(row: Mapping[str, Any], diagnosis: Diagnosis, era: Era, known: Mapping[str, Any]) -> bool:
@@ -87,7 +117,9 @@ def built(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Remedy 
         stands = standing(row.get("known_as", flag.split()[0]), era, row.get("known_from"))
     if stands is None:
         return None
-    return Remedy(row["id"], row["action"], flag, stands.needs, stands.as_of, row["price"], buys, row["source"])
+    return Remedy(
+        row["id"], row["action"], flag, stands.needs, stands.as_of, row["price"], buys, row["source"], row.get("rung")
+    )
 
 
 def filled(window: Window, rates: Rates, chosen: Case, known: Mapping[str, Any], gpu: str | None) -> dict[str, str]:

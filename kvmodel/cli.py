@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
-from kvmodel import answers, case, catalog
+from kvmodel import answers, case, catalog, own_inputs
 from kvmodel.case import DEFAULTS, CaseError
 from kvmodel.commands import COMMANDS
 
@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(name: str, *, with_help: bool) -> Parser:
-    """The parser of one command. Flags stay text: their values are read by Case and by answers.OWN."""
+    """The parser of one command. Flags stay text: their values are read by Case and by own_inputs.OWN."""
     command = COMMANDS[name]
     example = f"example:\n  python -m kvmodel {name} {command.example}".rstrip()
     built = Parser(
@@ -45,7 +45,9 @@ def parser(name: str, *, with_help: bool) -> Parser:
     for field in command.fields:
         built.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
     for field in command.own:
-        taken: dict[str, Any] = {"action": "store_true"} if answers.OWN[field].switch else {"metavar": "X"}
+        own = own_inputs.OWN[field]
+        taken: dict[str, Any] = {"action": "store_true"} if own.switch else {"metavar": "X"}
+        taken |= {"action": "append"} if own.many else {}
         built.add_argument(flag(field), help=own_help(field, with_help), **taken)
     if command.rows:
         built.add_argument("--rows", metavar="FILE.csv", help="one case a row, columns named like the flags")
@@ -72,7 +74,7 @@ def own_help(field: str, with_help: bool) -> str | None:
         return None
     if field == "name":
         return chart_names()
-    own = answers.OWN[field]
+    own = own_inputs.OWN[field]
     return f"{own.help}: {own.allowed}" + ("" if own.default is None else f"; default {own.default}")
 
 
@@ -110,6 +112,7 @@ def run(arguments: Sequence[str]) -> str:
             raise CaseError("--json: given with --rows; the answer to --rows is CSV")
         from kvmodel import rows
 
+        choices = dict(own_inputs.with_config(choices)[0])
         table = rows.answer(name, rows_file, choices, (*command.fields, *command.own), command.own)
         if output is None:
             return table
@@ -120,7 +123,7 @@ def run(arguments: Sequence[str]) -> str:
     words = {word: choices.pop(word) for word in command.words}
     if output is not None and not command.output:
         raise CaseError("-o: given without --rows; use > FILE for a single answer")
-    chosen, values = answers.read(choices, command.own)
+    chosen, values = own_inputs.read(choices, command.own)
     values |= words | ({"output": output} if command.output else {})
     answer = answers.plain(command.answer(chosen, values))
     if as_json:

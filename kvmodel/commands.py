@@ -6,10 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel import answers
+from kvmodel import answers, own_inputs
 from kvmodel.case import DEFAULTS, Case, CaseError
 
 CASE = tuple(DEFAULTS)
+SERVER = (  # of a Case under a workload
+    "model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",
+    "copy_gb_per_s", "per_copy_us",
+)  # fmt: skip
+LOAD = (  # the workload, and how the engine is started
+    "workload", "trace", "requests", "requests_per_s", "burstiness", "clients", "seed", "scheduler", "num_blocks",
+    "utilization", "max_num_seqs", "watermark", "host_gib",
+)  # fmt: skip
+SLO = ("slo_ttft_s", "slo_tpot_ms")
 
 
 @dataclass(frozen=True)
@@ -110,10 +119,28 @@ def pressure(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
     return echo(chosen, "pressure", own) | pressure.pressure(chosen, own)
 
 
+def remedies(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import pressure
+
+    return echo(chosen, "remedies", own) | pressure.ladder(chosen, own)
+
+
+def sweep(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import sweep_file
+
+    return sweep_file.answer(chosen, own, {"compare": CASE, "pressure": (*SERVER, *LOAD, *SLO)})
+
+
 def chart(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
     from kvmodel import out_file
 
     return out_file.chart(own["name"], chosen, own["output"])
+
+
+def report(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel import report_markup
+
+    return report_markup.answer(chosen, own)
 
 
 def diagnose(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
@@ -137,19 +164,20 @@ def dashboard(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 COMMANDS = {
     "size": Command(
         "KV cache bytes of a request", "--model llama-3-8b --tokens 4096", size,
-        ("model", "tokens", "kv_dtype", "tp", "block_tokens"), answers.CONFIG, rows=True,
+        ("model", "tokens", "kv_dtype", "tp", "block_tokens"), own_inputs.CONFIG, rows=True,
     ),
     "capacity": Command(
         "memory left for KV on a GPU, and how many requests it holds",
         "--model llama-3.1-8b --gpu h100-sxm5-80gb --max-model-len 32768", pool,
         ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens"),
-        ("utilization", "max_model_len", "pp", "dcp", "swap_gib", "draft_tokens", *answers.CONFIG),
+        ("utilization", "max_model_len", "unchunked", "max_num_seqs", "pp", "dcp", "swap_gib", "offload_gib",
+         "draft_tokens", *own_inputs.CONFIG),
     ),
     "prefill": Command(
         "seconds to prefill, or to recompute a lost KV cache, alone on the GPU",
         "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 4096", prefill,
         ("model", "gpu", "tp", "tokens", "timing", "max_num_batched_tokens", "gemm_efficiency", "request_overhead_ms"),
-        ("batch", "past", *answers.CONFIG), rows=True,
+        ("batch", "past", *own_inputs.CONFIG), rows=True,
     ),
     "copy": Command(
         "seconds to copy between GPU and host, one way",
@@ -161,7 +189,7 @@ COMMANDS = {
     "compare": Command(
         "wait, recompute, swap, offload or both: what each costs, which wins, and where that turns",
         "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 8192 --preemptions 3", compare, CASE,
-        answers.CONFIG, rows=True,
+        own_inputs.CONFIG, rows=True,
     ),
     "figure19": Command("Figure 19a of the vLLM paper, rebuilt: swap against recompute by block size", "", figure19),
     "scenarios": Command("the recommended-strategy table: the article's word beside the model's", "", scenarios),
@@ -178,7 +206,8 @@ COMMANDS = {
     ),
     "explain-log": Command(
         "each figure of an engine's start-up log explained, and held against the model",
-        "server.log --model llama-3.1-8b", explain_log, ("kv_dtype", "tp"), ("model", "pp", "dcp", *answers.CONFIG),
+        "tests/data/pool_logs/vllm-0.6.4.log --model llama-3.1-8b", explain_log, ("kv_dtype", "tp"),
+        ("model", "pp", "dcp", *own_inputs.CONFIG),
         words=("file",), texts="log_text",
     ),
     "diagnose": Command(
@@ -200,20 +229,30 @@ COMMANDS = {
     ),
     "simulate": Command(
         "every decision of vLLM V1's scheduler for the settings and requests of a JSON file, in steps",
-        "run.json --json", simulate, words=("file",), texts="simulation_text",
+        "tests/data/oracle/stress-003.json --json", simulate, words=("file",), texts="simulation_text",
     ),
     "pressure": Command(
         "a server under a workload: preemptions, times of the requests, throughput",
         "--workload chat --requests-per-s 8 --num-blocks 6000", pressure,
-        ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",
-         "copy_gb_per_s", "per_copy_us"),
-        ("workload", "trace", "requests", "requests_per_s", "burstiness", "clients", "seed", "scheduler", "num_blocks",
-         "utilization", "max_num_seqs", "watermark", "host_gib", "slo_ttft_s", "slo_tpot_ms"),
-        texts="simulation_text",
+        SERVER, (*LOAD, *SLO), texts="simulation_text",
+    ),
+    "remedies": Command(
+        "what each remedy buys a server under a workload, best first for an objective, beside the article's order",
+        "--workload chat --requests-per-s 8 --num-blocks 8000 --objective ttft-p99", remedies,
+        SERVER, (*LOAD, "objective", "engine_version"), texts="remedies_text",
+    ),
+    "sweep": Command(
+        "compare, or pressure, for every case of a grid into a .csv or .parquet file",
+        "--over tokens=1024,4096,16384 --over policy=vllm-v0,vllm-v1 -o grid.csv", sweep,
+        CASE, (*LOAD, *SLO, "over", "what", "processes", "dask"), output=True, texts="remedies_text",
     ),
     "chart": Command(
-        "draw a chart into a file: .html (works offline), .json or .csv",
+        "draw a chart into a file: .html (works offline), .svg, .png, .json or .csv",
         "NAME --tokens 8192 -o chart.html", chart, CASE, words=("name",), output=True,
+    ),
+    "report": Command(
+        "a one-page memo for a design review into a file: .html (works offline) or .md with its charts beside it",
+        "--gpu h100-sxm5-80gb --tokens 8192 -o memo.html", report, CASE, ("app_url",), output=True,
     ),
 }  # fmt: skip
 

@@ -56,7 +56,7 @@ def advice(answer: Answer) -> Iterator[str]:
             stands = f"   (needs {remedy['needs']} or newer)" if remedy["needs"] else ""
             stands = stands or (f"   (as of {remedy['as_of']})" if remedy["as_of"] else "")
             yield f"     {remedy['flag']}{stands}"
-        yield f"     {remedy['buys']}"
+        yield textwrap.indent(textwrap.fill(remedy["buys"], WIDTH - 5), " " * 5)
     if len(answer["advice"]) > 1:
         yield textwrap.indent(textwrap.fill(f"in this order: {answer['advice_rule']}", WIDTH - 2), "  ")
     if any(remedy["needs"] for remedy in answer["advice"]):
@@ -83,7 +83,7 @@ def figures(answer: Answer) -> Iterator[Figure]:
     state, rates, lost = answer["state"], answer["rates"], answer["recompute"]
     prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
     yield Figure("preemptions per 100 finished", ratio(answer), ("preemptions", "finished"))
-    yield Figure("  the article's word for it", answer["band"], ("preemptions", "finished"))
+    yield Figure("  the article's word for it", band(answer), ("preemptions", "finished"))
     yield Figure("finished by reason", reasons(rates["finished_by_reason"]), ("finished",))
     yield Figure("running / waiting", pair(state["running"], state["waiting"]), ("running", "waiting"))
     yield Figure("KV pool in use", shown(state["usage"], format_percent), ("usage",))
@@ -92,7 +92,10 @@ def figures(answer: Answer) -> Iterator[Figure]:
     yield Figure("requests hit at least twice", shown(rates["hit_twice_share"], format_percent), ("preempted_times",))
     found = shown(rates["prefix_hit_share"], format_percent)
     yield Figure("found in the prefix cache", found, ("prefix_hits", "prefix_queries", "cached_tokens"))
-    yield Figure("mean prompt / output", pair(prompt, output, "tokens"), ("prompt_length", "output_length"))
+    lengths = ("prompt_length", "output_length")
+    counted = ("prompt_tokens", "generation_tokens", "finished")
+    words = lengths if prompt is None or set(lengths) <= set(answer["names"]) else counted
+    yield Figure("mean prompt / output", pair(prompt, output, "tokens"), words)
     each = shown(rates["finished_per_s"], lambda rate: f"{significant(rate, 2)} a second")
     yield Figure("finished requests", each, ("finished",))
     tokens = shown(rates["generated_tokens_per_s"], lambda rate: f"{significant(rate, 3)} a second")
@@ -105,7 +108,7 @@ def figures(answer: Answer) -> Iterator[Figure]:
         yield Figure("computed again, estimated", lost_tokens, ("preemptions", "lost_prompt_tokens"))
         yield Figure("  of all prefilled tokens", span(lost["prefill_share"], format_percent), ("prompt_tokens",))
         yield Figure("  GPU time", gpu_time(lost))
-        yield Figure("  money", span(lost["money"], lambda money: significant(money, 2)))
+        yield Figure("  money", money(lost))
     ranks = answer["ranks"]
     if ranks is not None and len(ranks["seen"]) < ranks["at_least"]:
         yield Figure("data-parallel ranks", f"{len(ranks['seen'])} seen of at least {ranks['at_least']}")
@@ -118,6 +121,12 @@ def ratio(answer: Answer) -> str | None:
     rates = answer["rates"]
     counts = f"{format_count(rates['preemptions'])} of {format_count(rates['finished'])}"
     return f"{significant(answer['preemptions_per_100'], 2)} ({counts})"
+
+
+def band(answer: Answer) -> str | None:
+    """The article's band of the engine that the verdict is about."""
+    several = len(answer["engines"]) > 1 and answer["band"]
+    return f"{answer['lead']['name']}: {answer['band']}" if several else answer["band"]
 
 
 def reasons(counts: dict[str, float]) -> str | None:
@@ -140,6 +149,11 @@ def gpu_time(lost: Answer) -> str | None:
         return None
     share = f", up to {format_percent(lost['gpu_share'])} of the window" if lost["gpu_share"] is not None else ""
     return f"{span(lost['gpu_s'], format_seconds)} on {lost['gpu']}{share}"
+
+
+def money(lost: Answer) -> str | None:
+    """What the GPU time costs, in the currency of the price that was given."""
+    return span(lost["money"], lambda amount: significant(amount, 2))
 
 
 def shown(value: float | None, form: Any) -> str | None:

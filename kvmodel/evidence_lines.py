@@ -12,14 +12,16 @@ from kvmodel.diagnose_text import Figure
 
 @dataclass(frozen=True)
 class Line:
-    """One number. `value` None is "not reported"; then `metrics` are those that the engine's newest version has for it.
+    """One number; `value` None where there is none.
 
+    `metrics` are those it was read from; where none `is_reported`, those that the engine's newest version has for it.
     `over` is "window", "state" (a gauge), "config", or "model" for what no metric holds.
     """
 
     what: str
     value: str | None
     metrics: tuple[str, ...]
+    is_reported: bool
     over: str
 
 
@@ -28,7 +30,8 @@ def lines(answer: Mapping[str, Any]) -> list[Line]:
     if "state" not in answer:
         return []
     kinds = kinds_of(answer["engine"])
-    return [line(figure, answer["names"], answer["engine"], kinds) for figure in diagnose_text.figures(dict(answer))]
+    found = [line(figure, answer["names"], answer["engine"], kinds) for figure in diagnose_text.figures(dict(answer))]
+    return [each for each in found if each.value is not None or each.over != "model"]
 
 
 def kinds_of(product: str) -> dict[str, str]:
@@ -40,9 +43,10 @@ def kinds_of(product: str) -> dict[str, str]:
 def line(figure: Figure, names: Mapping[str, str], product: str, kinds: Mapping[str, str]) -> Line:
     """A number with the metrics it was read from, or would have been."""
     read = {word: names[word] for word in figure.words if word in names}
-    if figure.text is None:
+    is_reported = bool(read) or figure.text is not None
+    if not is_reported:
         rows = catalog.table("metrics")[product]
         read = {word: rows[kinds[word]][word][0] for word in figure.words if word in kinds}
     found = {kinds[word] for word in read}
     over = "config" if found == {"info"} else "state" if found & {"gauge"} else "window" if found else "model"
-    return Line(figure.name.strip(), figure.text, tuple(dict.fromkeys(read.values())), over)
+    return Line(figure.name.strip(), figure.text, tuple(dict.fromkeys(read.values())), is_reported, over)

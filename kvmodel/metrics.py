@@ -129,7 +129,7 @@ def answer(
     chosen = case_from({key: value for key, value in fields.items() if key in DEFAULTS})
     gpu = known.fields.get("gpu")
     tax, tax_notes = price(lead, chosen, fields, gpu, known.price_per_gpu_hour)
-    remedies = advice.advice(lead.diagnosis, lead.window, lead.rates, era, chosen, fields, gpu)
+    remedies, rule = advice.advice(lead.diagnosis, lead.window, lead.rates, era, chosen, fields, gpu)
     where = "" if lead is whole or len(judged) == 1 else f"{names[judged.index(lead)]}: "
     notes += [*tax_notes, *server_report.window_notes(whole.window, found)]
     return {
@@ -142,13 +142,14 @@ def answer(
         "verdict": lead.diagnosis.verdict,
         "reason": where + lead.diagnosis.reason,
         "preemptions_per_100": whole.rates.preemptions_per_100,
+        "lead": server_report.one_engine("the server" if lead is whole else names[judged.index(lead)], lead),
         "band": BANDS[lead.diagnosis.band] if lead.diagnosis.band else None,
         "against": list(lead.diagnosis.against),
         "state": server_report.state(whole.window, fields, chosen),
         "rates": asdict(whole.rates) | {"finished_by_reason": server_report.by_reason(whole.window.increase)},
         "recompute": None if tax is None else asdict(tax) | {"gpu": chosen.gpu, "gpu_given": gpu is not None},
         "advice": [{"rank": rank, **asdict(remedy)} for rank, remedy in enumerate(remedies, start=1)],
-        "advice_rule": advice.RULE,
+        "advice_rule": rule,
         "engines": [server_report.one_engine(name, one) for name, one in zip(names, judged, strict=True)],
         "ranks": server_report.ranks([one.window.engine for one in judged]),
         "case": {key: value for key, value in fields.items() if key in DEFAULTS},

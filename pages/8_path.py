@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer import path, path_state, prose, show
+from explorer import path, path_state, prose, show, to_top
 from explorer.frame import frame
 from kvmodel import guided_path, path_figures
 
@@ -27,4 +27,4 @@ with answer:
     path.move(step, answered=step.id in given)
     if step is guided_path.steps()[-1] and step.id in given:
         path.done(result)
-    path.begin_at_the_top(step)
+    to_top.begin(step.number)

@@ -1,0 +1,233 @@
+"""What each rung of the ladder changes of a server, and nothing else: rows of data/remedies.toml as functions.
+
+A pool that was given in blocks grows and shrinks with a rung by the bytes that the rung frees or takes: what else uses
+the GPU's memory stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from math import ceil
+from typing import Any
+
+from kvmodel import capacity, catalog, model_text, pool_answers, releases, simulation, weights
+from kvmodel.assumptions import value as assumed
+from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, DoesNotFit, limits
+from kvmodel.catalog import Model, ParameterCounts
+from kvmodel.scheduler_state import Settings
+from kvmodel.simulation import Engine
+from kvmodel.units import GIB, format_count, format_percent
+from kvmodel.workload import Workload
+
+PRODUCTS = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}  # by the first word of a scheduler
+HOST_TIER = ("vllm-v1-offload", "vllm-v1-offload-all", "vllm-v0-swap", "sglang-hicache", "trtllm-suspend")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A Case and how its engine is started."""
+
+    case: Case
+    engine: Engine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """A row of data/remedies.toml; `to` is the figure that `change` takes, or schedulers by scheduler."""
+
+    id: str
+    action: str
+    change: str
+    price: str
+    source: str
+    to: Any = None
+    times: float = 1.0
+    schedulers: tuple[str, ...] = ()
+    article: int | None = None
+    beside: str = "as-is"
+    flags: dict[str, str] = field(default_factory=dict)
+    known_from: dict[str, str] = field(default_factory=dict)
+
+    def is_for(self, scheduler: str) -> bool:
+        """Whether a server with this scheduler has the rung at all."""
+        if isinstance(self.to, dict):
+            return scheduler in self.to
+        return not self.schedulers or scheduler in self.schedulers
+
+
+@cache
+def all_rungs() -> tuple[Rung, ...]:
+    return tuple(Rung(id=row_id, **row) for row_id, row in catalog.table("remedies")["rung"].items())
+
+
+def rungs(scheduler: str) -> tuple[Rung, ...]:
+    """The rungs that a server with this scheduler has, in the order of the file."""
+    return tuple(rung for rung in all_rungs() if rung.is_for(scheduler))
+
+
+def changed(rung: Rung, server: Server, workload: Workload) -> Server:
+    """The server on a rung. Raises CaseError where it stands there already or cannot, DoesNotFit without a pool."""
+    after = CHANGES[rung.change](rung, server, workload)
+    return replace(after, engine=replace(after.engine, num_blocks=blocks_after(server, after)))
+
+
+def blocks_after(before: Server, after: Server) -> int | None:
+    """The pool where it was given in blocks: as many bytes more or less as memory has. None where it was not."""
+    given = before.engine.num_blocks
+    if given is None:
+        return None
+    held = given * simulation.block_bytes(before.case)
+    freed = simulation.pool_bytes(after.case, after.engine) - simulation.pool_bytes(before.case, before.engine)
+    blocks = int((held + freed) / simulation.block_bytes(after.case) + 1e-9)
+    if blocks < 1:
+        raise DoesNotFit(f"num_blocks: {given:,} given, none is left; allowed: a larger pool")
+    return blocks
+
+
+def settings_of(server: Server) -> Settings:
+    """What the engine of a server is started with. Raises DoesNotFit."""
+    return simulation.engine_settings(server.case, server.engine, simulation.step_inputs(server.case))
+
+
+def gpu_host_gib(server: Server) -> float:
+    """Host memory that the engine keeps KV in, for each GPU."""
+    if server.engine.scheduler not in HOST_TIER:
+        return 0.0
+    return settings_of(server).host_blocks * simulation.block_bytes(server.case) / GIB
+
+
+# --- the changes ---
+
+
+def fit_requests(rung: Rung, server: Server, workload: Workload) -> Server:
+    """As many at a time as the pool holds of the mean request at its end."""
+    settings = settings_of(server)
+    tokens = float((workload.prompt_tokens + workload.output_tokens).mean())
+    fit = max(1, int(settings.num_blocks * settings.block_tokens // tokens))
+    if fit >= settings.max_num_seqs:
+        held = f"the pool holds {format_count(fit)} requests of {format_count(tokens)} tokens"
+        raise CaseError(f"max_num_seqs: {held}, and no more than {settings.max_num_seqs:,} run; nothing to lower")
+    return replace(server, engine=replace(server.engine, max_num_seqs=fit))
+
+
+def utilization(rung: Rung, server: Server, workload: Workload) -> Server:
+    now = assumed("memory", "utilization") if server.engine.utilization is None else server.engine.utilization
+    if now >= rung.to:
+        raise CaseError(f"utilization: {format_percent(now)} already; {format_percent(rung.to)} is no more")
+    return replace(server, engine=replace(server.engine, utilization=rung.to))
+
+
+def watermark(rung: Rung, server: Server, workload: Workload) -> Server:
+    now = settings_of(server).watermark
+    if now >= rung.to:
+        raise CaseError(f"watermark: {format_percent(now)} already; {format_percent(rung.to)} is no more")
+    return replace(server, engine=replace(server.engine, watermark=rung.to))
+
+
+def token_budget(rung: Rung, server: Server, workload: Workload) -> Server:
+    now, least = server.case.max_num_batched_tokens, int(limits("max_num_batched_tokens")[0])
+    fewer = int(now * rung.times)
+    if fewer < least:
+        raise CaseError(f"max_num_batched_tokens: {now:,} already; no fewer than {least:,} are allowed")
+    return replace(server, case=replace(server.case, max_num_batched_tokens=fewer))
+
+
+def gpus(rung: Rung, server: Server, workload: Workload) -> Server:
+    """Raises CaseError where the heads do not split over so many."""
+    return replace(server, case=replace(server.case, tp=int(server.case.tp * rung.times)))
+
+
+def kv_dtype(rung: Rung, server: Server, workload: Workload) -> Server:
+    if BYTES_PER_VALUE[server.case.kv_dtype] <= BYTES_PER_VALUE[rung.to]:
+        raise CaseError(f"kv_dtype: {server.case.kv_dtype} already; {rung.to} is no narrower")
+    return replace(server, case=replace(server.case, kv_dtype=rung.to))
+
+
+def scheduler(rung: Rung, server: Server, workload: Workload) -> Server:
+    """Another scheduler; a watermark goes with the scheduler that it was set for, as no other takes it over."""
+    becomes = rung.to[server.engine.scheduler]
+    own = server.engine.watermark if becomes.split("-")[:2] == server.engine.scheduler.split("-")[:2] else None
+    return replace(server, engine=replace(server.engine, scheduler=becomes, watermark=own))
+
+
+def four_bit_weights(rung: Rung, server: Server, workload: Workload) -> Server:
+    model = catalog.model(server.case.model)
+    if pool_answers.four_bit_bytes(model) >= weights.weight_bytes(model):
+        raise CaseError(f"model: the weights of {model.name} are as narrow as 4 bits already")
+    return replace(server, case=replace(server.case, model=model_text.as_text(in_four_bits(model))))
+
+
+def in_four_bits(model: Model) -> Model:
+    """The same model with the matrices of its layers in 4 bits, multiplied in 16 as such kernels do."""
+    layers = weights.layer_matrix_parameters(model)
+    expert = weights.expert_parameters(model)
+    counts = ParameterCounts(
+        layer_matrices=layers,
+        expert=expert,
+        other=weights.parameter_count(model) - layers - model.num_experts * expert,
+        mlp_width=capacity.active_intermediate_size(model),
+        weight_bytes=pool_answers.four_bit_bytes(model),
+    )
+    narrow, head = pool_answers.FOUR_BIT_BYTES, weights.head_parameters(model)
+    wide = min(2.0, model.weight_bytes_per_parameter)  # of the head, which a step reads too
+    return replace(
+        model,
+        head_dim=model.qk_head_dim,
+        v_head_dim=model.value_head_dim,
+        counts=counts,
+        weight_bytes_per_parameter=(layers * narrow + head * wide) / (layers + head),
+        expert_weight_bytes_per_parameter=narrow if model.num_experts else None,
+    )
+
+
+CHANGES: dict[str, Callable[[Rung, Server, Workload], Server]] = {
+    "fit-requests": fit_requests,
+    "utilization": utilization,
+    "watermark": watermark,
+    "token-budget": token_budget,
+    "gpus": gpus,
+    "kv-dtype": kv_dtype,
+    "scheduler": scheduler,
+    "weights": four_bit_weights,
+}
+
+
+# --- flags ---
+
+
+def flag_of(rung: Rung, server: Server, version: str | None) -> tuple[str, str]:
+    """The flag that makes this change in the server's engine, filled in, and which releases have it.
+
+    Both are empty where the engine has no flag for it; the flag alone where `version` does not have it.
+    """
+    product = PRODUCTS.get(server.engine.scheduler.split("-")[0], "")
+    if product not in rung.flags:
+        return "", ""
+    engine = server.engine
+    text = rung.flags[product].format(
+        max_num_seqs=engine.max_num_seqs,
+        utilization=engine.utilization,
+        watermark=engine.watermark,
+        max_num_batched_tokens=server.case.max_num_batched_tokens,
+        tp=server.case.tp,
+        host_gib=ceil(gpu_host_gib(server) * server.case.tp),
+    )
+    return stands(text, product, version, rung.known_from.get(product))
+
+
+def stands(text: str, product: str, version: str | None, known_from: str | None) -> tuple[str, str]:
+    """A flag's text, nothing where `version` is known not to have it, and since when or until when it is there."""
+    name = text.split()[0].rstrip(":")
+    periods = [entry for entry in releases.entries() if (entry.engine, entry.name) == (product, name)]
+    since = periods[0].since if periods else None
+    begins = since or known_from
+    gone = periods[-1].gone if periods else None
+    if version is None:
+        return text, f"gone in {gone}" if gone else f"since {since}" if since else ""
+    if gone and releases.release(version) >= releases.release(gone):
+        return "", f"gone in {gone}"
+    if begins and releases.release(version) < releases.release(begins):
+        return "", f"since {begins}"
+    return text, ""

@@ -1,0 +1,159 @@
+"""A grid of cases computed on any `concurrent.futures` executor: processes of this machine, or a Dask cluster.
+
+Two questions can be asked of a grid: "compare" (one preempted request: what each strategy costs and which wins, as
+arrays) and "pressure" (a server under a workload: the totals of a simulated run a case).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import chain
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from kvmodel import answers, own_inputs, pressure, row_results
+from kvmodel.case import CaseError
+from kvmodel.sweep_grid import Choices, Grid
+
+AT_ONCE = {"compare": 4096, "pressure": 1}  # cases of one task: of about the same length in either question
+CONNECT_S = 10
+RENAMED = {"requests": "requests_in_all", "requests_per_s": "served_requests_per_s"}  # results named like inputs
+TOGETHER = ("model", "tp", "copy_method", "host_memory")  # whether a value can be depends on another of them
+Row = dict[str, Any]
+
+
+def rows(what: str, grid: Grid, own: tuple[str, ...], executor: Executor | None = None) -> Iterator[Row]:
+    """A row a case, in the grid's order: what is swept, the results, and in `error` why there are none.
+
+    Without an executor in this process. `own` are the question's inputs beside the Case's.
+    """
+    parts = list(grid.parts(AT_ONCE[what]))
+    run = map if executor is None else executor.map
+    return chain.from_iterable(
+        run(part, [what] * len(parts), parts, [tuple(grid.over)] * len(parts), [own] * len(parts))
+    )
+
+
+def part(what: str, cases: list[Choices], swept: tuple[str, ...], own: tuple[str, ...]) -> list[Row]:
+    """The rows of some cases: what an executor is given, so all of it can be pickled."""
+    return [
+        {name: number_or_text(choices[name]) for name in swept} | found
+        for choices, found in zip(cases, QUESTIONS[what](cases, own), strict=True)
+    ]
+
+
+def number_or_text(text: str) -> int | float | str:
+    """A swept value as a file should have it."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def compared(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
+    """The results of `compare --rows`."""
+    found: list[Row] = [{} for _ in cases]
+    read: dict[int, row_results.Row] = {}
+    for index, choices in enumerate(cases):
+        try:
+            read[index] = row_results.read_row([], choices, own)
+        except CaseError as error:
+            found[index] = {"error": str(error)}
+    names = row_results.names_of_results("compare", own)
+    for index, results in zip(read, row_results.computed("compare", list(read.values()), own), strict=True):
+        given = {"error": results} if isinstance(results, str) else dict(zip(names, results, strict=True))
+        found[index] = {name: None if value == "" else value for name, value in given.items()}
+    return found
+
+
+def under_pressure(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
+    """The totals of `pressure`, `ttft_s` and the like as `ttft_s_mean`, `ttft_s_p50`, `ttft_s_p99`; see RENAMED."""
+    return [pressed(choices, own) for choices in cases]
+
+
+def pressed(choices: Choices, own: tuple[str, ...]) -> Row:
+    try:
+        totals = answers.plain(pressure.pressure(*own_inputs.read(choices, own)))
+    except CaseError as error:
+        return {"error": str(error)}
+    flat: Row = {}
+    for name, value in totals.items():
+        flat |= {f"{name}_{key}": each for key, each in value.items()} if isinstance(value, Mapping) else {name: value}
+    return {RENAMED.get(name, name): value for name, value in flat.items()}
+
+
+QUESTIONS: dict[str, Callable[[list[Choices], tuple[str, ...]], list[Row]]] = {
+    "compare": compared,
+    "pressure": under_pressure,
+}
+
+
+def require_values(what: str, grid: Grid, own: tuple[str, ...]) -> None:
+    """Raises CaseError for a value that is none of its input's: then no case is computed."""
+    for field, values in grid.over.items():
+        for value in values:
+            try:
+                _, given = own_inputs.read({**grid.base, field: value}, own)
+            except CaseError:
+                if field not in TOGETHER:
+                    raise
+                continue
+            if what == "pressure":
+                pressure.engine(given)
+                pressure.require_workload(given)
+
+
+# --- executors ---
+
+
+@contextmanager
+def processes(number: int) -> Iterator[Executor]:
+    """Processes of this machine, which end with the block, with an interrupt, and with this process if it is killed."""
+    context = get_context("spawn")  # threads of the caller, a test's or an app's, are not copied
+    ends, lifeline = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(number, mp_context=context, initializer=end_with_caller, initargs=(ends,))
+    try:
+        yield pool
+    except BaseException:
+        lifeline.close()  # tasks under way are given up
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+        lifeline.close()
+        ends.close()
+
+
+def end_with_caller(lifeline: Connection) -> None:
+    """In a worker: leave an interrupt to the caller, and end when its side of the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=wait_and_end, args=(lifeline,), daemon=True).start()
+
+
+def wait_and_end(lifeline: Connection) -> None:
+    lifeline.poll(None)
+    os._exit(1)
+
+
+@contextmanager
+def dask(address: str) -> Iterator[Executor]:
+    """The workers of a Dask scheduler, which have this package installed. Raises CaseError where it does not answer."""
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise CaseError("dask: not installed; allowed: pip install kv-cache-recovery-explorer[dask]") from None
+    try:
+        client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise CaseError(f"dask: {address[:60]!r} does not answer: {reason[:120]}") from None
+    with client:
+        yield client.get_executor()

@@ -1,0 +1,10 @@
+"""A server's metrics to what is wrong, why, and which flag to change first."""
+
+from explorer import claims, diagnose, diagnosis
+from explorer.frame import heading
+
+heading("diagnose")
+claims.keep_inputs()
+answer = diagnose.answer()
+if answer is not None:
+    diagnosis.show_all(answer)
