@@ -2,6 +2,7 @@
 """Set up and run the KV Cache Recovery Explorer; needs nothing but Python 3.11 or newer.
 
 usage: python3 run.py [app] [streamlit options]   set up, then start the app on this machine
+       python3 run.py serve [--check]             set up, then start the hosted form (docs/hosting.md)
        python3 run.py test [pytest options]       set up, then run the tests
        python3 run.py setup                       set up only; the last line is the interpreter's path
 
@@ -233,6 +234,9 @@ def main(arguments: list[str]) -> None:
     elif verb == "app":
         set_up(APP_LOCK)
         become("-m", "streamlit", "run", "app.py", "--server.address=127.0.0.1", *rest)
+    elif verb == "serve":
+        set_up(APP_LOCK)
+        become("-m", "serve", *rest)
     elif verb == "test":
         set_up(TEST_LOCK)
         become("-m", "pytest", *rest)
@@ -240,7 +244,7 @@ def main(arguments: list[str]) -> None:
         set_up(TEST_LOCK)
         print(PYTHON)
     else:
-        stop(f"run.py does not know '{' '.join(arguments)}'; the verbs are app, test and setup (see --help).")
+        stop(f"run.py does not know '{' '.join(arguments)}'; the verbs are app, serve, test and setup (see --help).")
 
 
 if __name__ == "__main__":

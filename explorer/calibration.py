@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from explorer import controls, prose
-from kvmodel import answers, calibration, evidence_tables
+from kvmodel import calibration, evidence_tables, own_inputs
 from kvmodel.calibration import CopyReading, Point, PrefillReading
 from kvmodel.case import Case, CaseError
 
@@ -51,7 +51,7 @@ def points(what: str, case: Case) -> list[Point]:
 
 def number(what: str, field: str, like: str, empty: str) -> float | None:
     """A number within the limits of an input of the command line; None while nothing is entered."""
-    own = answers.OWN[like]
+    own = own_inputs.OWN[like]
     least, greatest = (int(own.low), int(own.high)) if own.whole else (float(own.low), float(own.high))
     return st.number_input(
         prose.label("evidence", f"field.{field}"),
@@ -82,7 +82,7 @@ def read_prefill(case: Case, given: list[Point]) -> PrefillReading | None:
 def read_copy(case: Case, given: list[Point]) -> CopyReading | None:
     """What the measured copies imply, said in a sentence or two."""
     direction = st.selectbox(
-        prose.label("evidence", "field.direction"), answers.OWN["direction"].options, key="measured_direction",
+        prose.label("evidence", "field.direction"), own_inputs.OWN["direction"].options, key="measured_direction",
         persist_state="session",
     )  # fmt: skip
     if not given:

@@ -7,17 +7,17 @@ URL is read when it brings something this session did not write itself: a link, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explorer import prose
+from explorer import export, links, model_list, prose
 from explorer.frame import PAGE
 from kvmodel import catalog
-from kvmodel.case import DEFAULTS, Case, CaseError, case_from, limits, options_of
+from kvmodel import links as link_format
+from kvmodel.case import DEFAULTS, LONGEST_ECHO, Case, CaseError, case_from, limits, options_of
 from kvmodel.comparison import Comparison, compare_case
 from kvmodel.figures import own_figure_texts
 from kvmodel.scenarios import preset_case
@@ -36,27 +36,70 @@ TP_OPTIONS = (1, 2, 4, 8, 16, 32, 64)
 COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
 # Session state: what the widgets held, on which page, and what the URL was given.
 KEPT, KEPT_ON, WRITTEN = "inputs_kept", "inputs_kept_on", "inputs_written"
+ONLY = "only"  # in the URL: the inputs whose controls a link shows, all others hidden
 TOUCHED = "inputs_touched"  # the reader has just changed a widget: the URL is late then, not another link
 
 
 def comparison(answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGenerator) -> Comparison:
     """Draw the controls, price the Case they make, and say so and stop where it cannot be priced."""
-    with answer:
-        for sentence in restore(in_url()):
-            st.warning(prose.plain(sentence))
-    chosen = draw(controls, rest)
-    st.session_state[KEPT], st.session_state[KEPT_ON] = chosen, st.session_state[PAGE]
-    write_url(chosen)
+    own = controls.container()  # not above the answer, which must not jump under the hand on a slider
+    chosen = inputs(answer, controls, rest)
     with answer:
         try:
             result = compare_case(case_from(chosen))
         except CaseError as error:
             st.warning(prose.plain(str(error)))
             st.stop()
-        own_figures(result.case)
         for note in result.notes:
             st.info(prose.plain(note))
+    with own:
+        own_figures(result.case)
+    with controls:
+        export.copy_link(result.case)
     return result
+
+
+def inputs(
+    answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGenerator, fields: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Draw the controls, of all inputs or of some; gives the values of all, which the URL holds from then on."""
+    shown, unknown = only()
+    news = links.notices(st.query_params.to_dict()) if in_url() != st.session_state.get(WRITTEN) else []
+    with answer:
+        for sentence in news:
+            st.info(prose.plain(sentence))
+        for sentence in (*unknown, *restore(in_url())):
+            st.warning(prose.plain(sentence))
+    chosen = draw(controls, rest, shown or fields)
+    if shown:
+        controls.button(prose.label("controls", "all"), on_click=show_all, key="all_inputs", type="tertiary")
+    st.session_state[KEPT], st.session_state[KEPT_ON] = chosen, st.session_state[PAGE]
+    write_url(chosen)
+    return chosen
+
+
+def only() -> tuple[tuple[str, ...], list[str]]:
+    """The inputs that `?only=tokens,link` leaves shown, none where it does not count; and a sentence on wrong names.
+
+    It goes with the reader to other pages, as the inputs do, until all are asked for.
+    """
+    given = st.query_params.get(ONLY)
+    if given is None and st.session_state.get(KEPT_ON) != st.session_state[PAGE]:
+        given = st.session_state.get(ONLY)
+    st.session_state[ONLY] = given
+    if given is None:
+        return (), []
+    st.query_params[ONLY] = given
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names or set(names) - set(FIELDS):
+        return (), [prose.text("controls", "only_wrong", {"given": given[:LONGEST_ECHO]})]
+    return tuple(field for field in FIELDS if field in names), []
+
+
+def show_all() -> None:
+    """A button's callback: no control stays hidden."""
+    st.session_state[ONLY] = None
+    st.query_params.pop(ONLY, None)
 
 
 def own_figures(case: Case) -> None:
@@ -68,8 +111,7 @@ def own_figures(case: Case) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(prose.text("controls", "calibrated", {"figures": ", ".join(named)}), width="content")
         st.button(
-            prose.label("controls", "uncalibrate"), on_click=use, args=(dict.fromkeys(own),), key="uncalibrate",
-            type="tertiary",
+            prose.label("controls", "uncalibrate"), on_click=use, args=(dict.fromkeys(own),), key="uncalibrate"
         )  # fmt: skip
 
 
@@ -129,14 +171,14 @@ def write_url(chosen: Mapping[str, Any]) -> None:
     st.session_state[WRITTEN] = written
 
 
-def draw(controls: DeltaGenerator, rest: DeltaGenerator) -> dict[str, Any]:
-    """The widgets; gives what they hold, by Case field.
+def draw(controls: DeltaGenerator, rest: DeltaGenerator, fields: Sequence[str] | None) -> dict[str, Any]:
+    """The widgets of some inputs, or of all; gives what they and the hidden ones hold, by Case field.
 
     Those behind the toggle are drawn when it is on: they are a third of a page's time. Hidden ones keep their values.
     """
     with controls:
-        chosen = {field: widget(field) for field in MAIN}
-        shown = st.toggle(prose.label("controls", "more"), key="more_inputs", persist_state="session")
+        chosen = {field: widget(field) for field in fields or MAIN}
+        shown = not fields and st.toggle(prose.label("controls", "more"), key="more_inputs", persist_state="session")
     if shown:
         columns = rest.columns(MORE_COLUMNS)
         for index, field in enumerate(MORE):
@@ -144,7 +186,7 @@ def draw(controls: DeltaGenerator, rest: DeltaGenerator) -> dict[str, Any]:
                 chosen[field] = widget(field)
         return chosen
     kept = st.session_state.get(KEPT, DEFAULTS)
-    for field in MORE:
+    for field in (name for name in FIELDS if name not in chosen):
         st.session_state[field] = chosen[field] = st.session_state.get(field, kept[field])
     return chosen
 
@@ -159,6 +201,8 @@ def widget(field: str) -> Any:
         "args": (field,),
     }
     options = choices(field)
+    if field == "model":
+        return st.selectbox(options=options, format_func=model_list.name, **common)
     if options:
         return st.selectbox(options=options, **common)
     low, high = limits(field)
@@ -174,7 +218,7 @@ def widget(field: str) -> Any:
 def choices(field: str) -> list[Any]:
     """What a field's list offers; empty for fields that take a number."""
     catalogs = {
-        "model": catalog.model_ids,
+        "model": model_list.models,
         "gpu": catalog.gpu_ids,
         "link": lambda: ("auto", *catalog.link_ids()),
         "tp": lambda: sorted({*TP_OPTIONS, st.session_state["tp"]}),
@@ -201,7 +245,7 @@ def set_preset(name: str) -> None:
 
 def query_of(case: Case) -> dict[str, str]:
     """Every input of a Case for a link, defaults too."""
-    return {field: str(value) for field, value in asdict(case).items() if value is not None}
+    return link_format.inputs(case)
 
 
 def compared_models() -> list[str]:

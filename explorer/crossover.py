@@ -37,6 +37,11 @@ def view() -> str:
     return chosen or VIEWS[0]
 
 
+def chart_name(view: str) -> str:
+    """What kvmodel.charts calls the chart of a view."""
+    return "crossover" if view == "length" else view
+
+
 def draw(name: str, result: Comparison) -> tuple[Any, str]:
     """The figure of a view and its alternative text."""
     palette = theme.STREAMLIT

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, prose, to_top
+from explorer import model_list, prose, to_top
 from kvmodel import diagnose_text, metrics, metrics_text, own_inputs, prometheus_api, prometheus_http, sample_scrapes
 from kvmodel.case import CaseError, limits
 from kvmodel.catalog import gpu_ids
@@ -219,7 +219,7 @@ def ask_known() -> None:
     options: dict[str, Any] = {"on_change": ask, "args": (AGAIN,), "persist_state": "session"}
     with model:
         st.selectbox(
-            label_of("model"), controls.models(), format_func=controls.model_name, index=None, placeholder=none,
+            label_of("model"), model_list.models(), format_func=model_list.name, index=None, placeholder=none,
             key="server_model", **options,
         )  # fmt: skip
     with gpu:

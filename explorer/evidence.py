@@ -53,14 +53,15 @@ def show_charts(pairs: Sequence[Pair]) -> None:
     palette = theme.STREAMLIT
     st.subheader(prose.label("evidence", "scatter"))
     figure, alt = charts.against_measured(pairs, palette=palette), charts.against_measured_alt(pairs)
-    show.chart(figure, alt=alt, key="evidence")
+    show.chart(figure, alt=alt, key="evidence", shown=(pairs,))
     counts = {"shown": str(len(pairs)), "total": str(len(evidence_points.pairs()))}
     st.caption(prose.text("evidence", "scatter_note", counts))
     st.subheader(prose.label("evidence", "by_length"))
     if not charts.with_length(pairs):
         st.info(prose.text("evidence", "no_length"))
         return
-    show.chart(charts.by_length(pairs, palette=palette), alt=charts.by_length_alt(pairs), key="evidence-by-length")
+    figure, alt = charts.by_length(pairs, palette=palette), charts.by_length_alt(pairs)
+    show.chart(figure, alt=alt, key="evidence-by-length", shown=(pairs,))
     st.caption(prose.text("evidence", "by_length_note"))
 
 

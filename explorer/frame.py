@@ -8,18 +8,23 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explorer import prose
+from explorer import language, prose
 
 ICON = Path(__file__).resolve().parent.parent / "assets" / "icon.svg"
 PAGE = "page"  # session state: the page that is shown
 PAGES = {
     "home": "app.py",
+    "path": "pages/8_path.py",
     "kv_size": "pages/1_kv_size.py",
     "roofline": "pages/2_roofline.py",
     "crossover": "pages/3_crossover.py",
     "scenarios": "pages/4_scenarios.py",
+    "capacity": "pages/7_capacity.py",
+    "pressure": "pages/9_pressure.py",
+    "diagnose": "pages/8_diagnose.py",
     "evidence": "pages/5_evidence.py",
     "claims": "pages/6_claims.py",
+    "glossary": "pages/9_glossary.py",
 }
 
 
@@ -35,14 +40,20 @@ def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
 
 def heading(page: str) -> None:
     """What comes before all else: configuration, warm-up, navigation and title; a page without inputs needs no more."""
+    bare(page)
+    if not st.context.is_embedded:
+        navigation()
+    st.title(prose.label(page, "title"))
+
+
+def bare(page: str) -> None:
+    """Configuration and warm-up alone, for a page that is shown inside another."""
+    language.restore()
     st.set_page_config(
         page_title=f"{prose.label('nav', page)} · {prose.label('nav', 'product')}", page_icon=str(ICON), layout="wide"
     )
     st.session_state[PAGE] = page
     warm_up()
-    if not st.context.is_embedded:
-        navigation()
-    st.title(prose.label(page, "title"))
 
 
 @st.cache_resource(show_spinner=False)
@@ -64,3 +75,4 @@ def navigation() -> None:
         st.caption(prose.label("nav", "product"))
         for page, file in PAGES.items():
             st.page_link(file, label=prose.label("nav", page))
+        language.choose()

@@ -27,7 +27,7 @@ def choose() -> None:
     """The widget: a reader's own choice stands above a link's."""
     st.session_state[WIDGET] = LANGUAGES[current()]
     st.segmented_control(
-        "Language · 언어", list(LANGUAGES.values()), key=WIDGET, required=True, on_change=take, label_visibility="collapsed"
+        "Language", list(LANGUAGES.values()), key=WIDGET, required=True, on_change=take, label_visibility="collapsed"
     )
 
 

@@ -28,16 +28,18 @@ PAGE_KEYS = (
     "finished",
     "wait_s",
     "max_model_len",
-    "utilization",
     "offload_gib",
     "pp",
     "dcp",
     "draft_tokens",
     "swap_gib",
-    "max_num_seqs",
     "unchunked",
     "plain",
     "sample",
+    "rows_kind",
+    "rows_gpu",
+    "rows_model",
+    "rows_engine",
     "timeline_shown",
     "workload",
     "requests_per_s",
@@ -59,7 +61,7 @@ PAGE_KEYS = (
     "remedy_for",
     "t",
 )
-FRAME_KEYS = ("embed", "embed_options")
+FRAME_KEYS = ("embed", "embed_options", "lang")
 MOST_NAMED = 3  # unknown keys that a notice repeats
 
 

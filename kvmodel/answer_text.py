@@ -126,9 +126,8 @@ def freed(size_bytes: float) -> str:
 def prefill(answer: Answer) -> str:
     past = f" after {format_count(answer['past'])}" if answer["past"] else ""
     batch = f" in each of {format_count(answer['batch'])} sequences" if answer["batch"] > 1 else ""
-    heading = (
-        f"{model_name(answer)} on {answer['tp']} x {answer['gpu']}: {format_count(answer['tokens'])} tokens{past}{batch}"
-    )
+    server = f"{model_name(answer)} on {answer['tp']} x {answer['gpu']}"
+    heading = f"{server}: {format_count(answer['tokens'])} tokens{past}{batch}"
     rows = [
         ("prefill", f"{seconds(answer['prefill_s'])}, from {seconds(answer['low_s'])} to {seconds(answer['high_s'])}"),
         ("floor", f"{seconds(answer['floor_s'])} at the datasheet's peaks"),
@@ -247,3 +246,8 @@ def claims(answer: Answer) -> str:
 
 def chart(answer: Answer) -> str:
     return f"{answer['chart']} is in {answer['output']}"
+
+
+def report(answer: Answer) -> str:
+    beside = f"; its charts are in {' and '.join(answer['charts'])}" if answer["charts"] else ""
+    return f"the memo is in {answer['report']}{beside}"

@@ -67,7 +67,12 @@ class BlockPool:
 
     def cached(self, owner: int) -> int:
         """Blocks from its first on that are left of a sequence. [blocks]"""
-        kept = {position for chain in self._chains.get(owner, ()) for position in chain.left()}
+        chains = self._chains.get(owner, ())
+        if not chains:
+            return 0
+        if len(chains) == 1 and chains[0].positions is None:
+            return chains[0].blocks
+        kept = {position for chain in chains for position in chain.left()}
         return next(position for position in range(len(kept) + 1) if position not in kept)
 
     def reuse(self, owner: int, most: int) -> int:

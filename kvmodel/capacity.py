@@ -141,6 +141,15 @@ def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float
     return budget.pool_bytes
 
 
+def request_bytes(
+    model: Model, tokens: float, *, bytes_per_value: float, block_tokens: int, tp: int = 1, pp: int = 1
+) -> float:
+    """KV of one request of `tokens` tokens on the fullest GPU, in whole blocks, as an engine keeps it. [bytes]"""
+    layers = kv_modes.stage_layers(kv_modes.engine_layers(model.kv_layers, bytes_per_value), pp)
+    held: dict[str, Any] = {"block_tokens": block_tokens, "bytes_per_value": bytes_per_value, "tp": tp}
+    return float(kv_cache.kv_bytes_in_blocks(layers, tokens, **held))
+
+
 def pool_report(
     model: Model,
     gpu: Gpu,
@@ -163,10 +172,8 @@ def pool_report(
     spent: dict[str, Any] = {"utilization": utilization, "peak_bytes": peak_bytes}
     budget = memory_budget(model, gpu, tp=tp, pp=pp, max_num_batched_tokens=max_num_batched_tokens, **spent)
     pool = require_pool(budget, model, gpu, tp)
-    width = BYTES_PER_VALUE[kv_dtype]
-    layers = kv_modes.stage_layers(kv_modes.engine_layers(model.kv_layers, width), pp)
-    held: dict[str, Any] = {"bytes_per_value": width, "tp": tp}
-    one_request = float(kv_cache.kv_bytes_in_blocks(layers, max_model_len, block_tokens=block_tokens, **held))
+    held: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[kv_dtype], "tp": tp}
+    one_request = request_bytes(model, max_model_len, block_tokens=block_tokens, pp=pp, **held)
     if one_request > pool:
         kinds = pool_reports.pages(model.kv_layers, pp=pp, block_tokens=block_tokens, **held)
         longest = pool_reports.longest_request(

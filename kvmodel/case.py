@@ -13,6 +13,7 @@ from typing import Any
 from pydantic_core import SchemaValidator, ValidationError
 
 from kvmodel import catalog
+from kvmodel.catalog_rows import CaseError as CaseError
 
 BYTES_PER_VALUE = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp32": 4}
 CATALOG_FIELDS = {"model": "llama-3-8b", "gpu": "a100-sxm4-80gb", "link": "pcie4-x16"}
@@ -54,10 +55,6 @@ NUMBERS = {
 }
 OPTIONAL = ("copy_gb_per_s", "per_copy_us", "gemm_efficiency", "request_overhead_ms")  # None: the catalog's figure
 LONGEST_ECHO = 40  # of a bad value that an error repeats
-
-
-class CaseError(ValueError):
-    """Bad input; the message is one sentence: field, value given, what is allowed."""
 
 
 class DoesNotFit(CaseError):

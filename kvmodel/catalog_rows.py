@@ -15,7 +15,11 @@ from kvmodel.units import GB, GIB, TFLOP, US
 Basis = Literal["datasheet", "measured", "assumed"]
 
 
-class CatalogError(ValueError):
+class CaseError(ValueError):
+    """Bad input; the message is one sentence: field, value given, what is allowed."""
+
+
+class CatalogError(CaseError):
     """An unknown id, or a row that lacks a figure; the message is one sentence."""
 
 

@@ -35,7 +35,7 @@ def middle(case: Case) -> Figures:
     """Recompute over swap at blocks of 16 and 64, in the figure and on a faster link."""
     figure = figure19()
     faster = figure.recompute_plotted_s / swap_s(BLOCK_TOKENS, link=FASTER_LINK)
-    low, high = (int(np.flatnonzero(BLOCK_TOKENS == block)[0]) for block in MIDDLE_BLOCKS)
+    low, high = (int(np.flatnonzero(block == BLOCK_TOKENS)[0]) for block in MIDDLE_BLOCKS)
     return {
         "low_block": MIDDLE_BLOCKS[0],
         "high_block": MIDDLE_BLOCKS[1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -38,10 +39,11 @@ def kind_of(row: Copy) -> str:
 
 def case_of(row: Copy) -> Case:
     """The Case that a row was measured in."""
-    given = {"gpu": row.gpu, "link": row.link, "copy_method": method_of(row), "host_memory": row.host_memory}
+    method = method_of(row)
+    given: dict[str, Any] = {"gpu": row.gpu, "link": row.link, "copy_method": method, "host_memory": row.host_memory}
     if row.kind == "ttft_load":
         given |= {"model": row.model, "tokens": row.tokens, "block_tokens": BLOCK_TOKENS, "layout": LAYOUT}
-    return Case(**given)  # type: ignore[arg-type]
+    return Case(**given)
 
 
 def modelled_s(row: Copy) -> float:

@@ -125,5 +125,7 @@ def points(case: Case, own: Mapping[str, Any], what: str) -> list[Point]:
     first, second = own[f"{what}_s"], own[f"{what}2_s"]
     if second is not None and (first is None or own[f"{what}2_tokens"] is None):
         raise CaseError(f"{what}2_s: {second:g} given alone; allowed: with {what}_s and {what}2_tokens")
+    if second is None and own[f"{what}2_tokens"] is not None:
+        raise CaseError(f"{what}2_tokens: {own[f'{what}2_tokens']:,} given alone; allowed: with {what}2_s")
     found = [] if first is None else [Point(case.tokens, first)]
     return found if second is None else [*found, Point(own[f"{what}2_tokens"], second)]

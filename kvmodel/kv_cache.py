@@ -63,7 +63,7 @@ def index_bytes(index_dim: int, bytes_per_value: Numbers) -> Numbers:
     """Bytes of one index key of sparse attention: as wide as the cache in 16 bits and above, else 8 bits with scales.
 
     Source: transformers 5.24 `DynamicIndexedLayer`; vLLM 0.33 `DeepseekV32IndexerCache`, 132 bytes for 128 values,
-    which it keeps under a 16-bit cache too: see :func:`kvmodel.capacity.engine_layers`.
+    which it keeps under a 16-bit cache too: see :func:`kvmodel.kv_modes.engine_layers`.
     """
     scales = 4 * np.ceil(index_dim / INDEX_SCALE_GROUP)
     return np.where(np.asarray(bytes_per_value) >= 2, index_dim * np.asarray(bytes_per_value), index_dim + scales)

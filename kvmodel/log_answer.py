@@ -27,7 +27,7 @@ def explain_text(text: str, case: Case, own: Mapping[str, Any]) -> dict[str, Any
     """As :func:`explain`, of the text itself. What the log says of tp, pp and dcp goes before what was given."""
     log = pool_log.read_log(text)
     if log.empty():
-        raise CaseError("file: no line of an engine's memory or KV pool in it; allowed: a start-up log")
+        raise CaseError("log: no line of an engine's memory or KV pool in it; allowed: a start-up log")
     for name, given in (("tp", case.tp), ("pp", own.get("pp")), ("dcp", own.get("dcp"))):
         if getattr(log, name) is None:
             setattr(log, name, float(given or 1))

@@ -20,7 +20,7 @@ from kvmodel.catalog_rows import CatalogError, KvLayers, Model, ParameterCounts
 
 PREFIX = "custom~"
 LONGEST = 2000
-NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,48}[a-z0-9])?")
+NAME = re.compile(r"(?!www\.)[a-z0-9](?:[a-z0-9.-]{0,48}[a-z0-9])?")  # nothing that a page makes a link of
 NUMBER = r"[0-9]{1,20}(?:\.[0-9]{1,17})?"
 PART = re.compile(rf"([a-z])({NUMBER})")
 GROUP = re.compile(
@@ -55,7 +55,8 @@ def as_text(model: Model) -> str:
 
 def slug(label: str) -> str:
     """A label in the characters of a name."""
-    return re.sub(r"[^a-z0-9.]+", "-", label.lower())[:50].strip("-.") or "model"
+    plain = re.sub(r"[^a-z0-9.]+", "-", label.lower())
+    return re.sub(r"^[-.]*(?:www\.[-.]*)+", "", plain)[:50].strip("-.") or "model"
 
 
 def _plain(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What the command line writes to files: tables, and charts as a page that works offline, plotly's JSON or CSV."""
+"""What the command line writes to files: tables, and charts as a page that works offline, a picture, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from kvmodel import pictures
 from kvmodel.case import Case, CaseError
 
-SUFFIXES = (".html", ".json", ".csv")
+SUFFIXES = (".html", ".json", ".csv", *pictures.SUFFIXES)
 
 
-def write(path: str, text: str) -> None:
+def write(path: str, content: str | bytes) -> None:
     """Write all of it or leave what was there. Raises CaseError where the file cannot be written."""
-    target = Path(path)
+    target, body = Path(path), content.encode() if isinstance(content, str) else content
     try:
         if target.exists() and not target.is_file():  # a pipe or a device has no other name to be written under
-            target.write_text(text, encoding="utf-8", newline="")
+            target.write_bytes(body)
             return
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
         try:
-            with open(descriptor, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            with open(descriptor, "wb") as file:
+                file.write(body)
             os.chmod(name, target.stat().st_mode if target.exists() else 0o666 & ~current_umask())
             os.replace(name, target)
         except BaseException:
@@ -52,13 +53,20 @@ def chart(name: str | None, case: Case, path: str | None) -> dict[str, Any]:
     suffix = Path(path or "").suffix.lower()
     if suffix not in SUFFIXES:
         raise CaseError(f"-o: {path!r} given; allowed: a file name that ends in {', '.join(SUFFIXES)}")
-    if suffix == ".csv":
-        text = as_csv(charts.points(name, case))
-    else:
-        figure = charts.draw(name, case)
-        text = figure.to_json() if suffix == ".json" else figure.to_html(include_plotlyjs=True)
-    write(str(path), text)
+    write(str(path), chart_file(name, case, suffix))
     return {"chart": name, "output": path}
+
+
+def chart_file(name: str, case: Case, suffix: str, shown: tuple[Any, ...] | None = None) -> str | bytes:
+    """A chart as the content of a file of kind `suffix` (of SUFFIXES); `shown` as in charts.draw. Raises CaseError."""
+    from kvmodel import charts
+
+    if suffix == ".csv":
+        return as_csv(charts.points(name, case, shown))
+    figure = charts.draw(name, case, shown=shown)
+    if suffix in pictures.SUFFIXES:
+        return pictures.picture(figure, suffix)
+    return str(figure.to_json() if suffix == ".json" else figure.to_html(include_plotlyjs=True))
 
 
 def as_csv(points: list[dict[str, Any]]) -> str:

@@ -1,13 +1,13 @@
-"""The pool of a Case as each engine prints it, and what each lever frees: the parts of `capacity` beside the budget."""
+"""The pool of a Case as each engine prints it, what a host pool holds, and weights in 4 bits."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
-from kvmodel import assumptions, capacity, catalog, kv_cache, kv_modes, pool_reports, weights
+from kvmodel import catalog, pool_reports, weights
 from kvmodel.case import BYTES_PER_VALUE, Case
-from kvmodel.catalog import Gpu, Model
+from kvmodel.catalog import Model
 from kvmodel.pool_reports import Printed
 from kvmodel.units import GIB
 
@@ -61,49 +61,6 @@ def host_pool(case: Case, host_gib: float | None, *, max_model_len: int, pp: int
 
 def as_rows(lines: dict[str, Printed]) -> dict[str, dict[str, Any]]:
     return {engine: asdict(line) for engine, line in lines.items()}
-
-
-def fit(layers: tuple[Any, ...], pool_bytes: float, tokens: float, *, bytes_per_value: float, tp: int) -> float:
-    """Requests of `tokens` tokens that a pool holds on each GPU, windows and states as they are kept."""
-    own = kv_modes.engine_layers(layers, bytes_per_value)
-    return float(pool_bytes / kv_cache.kv_bytes(own, tokens, bytes_per_value=bytes_per_value, tp=tp))
-
-
-def levers(case: Case, *, utilization: float | None = None, tokens: int | None = None) -> list[dict[str, Any]]:
-    """What each change alone frees on one GPU, and the requests of `tokens` tokens that fit then.
-
-    `freed_bytes` is what the pool gains; a narrower KV dtype gains nothing there, it halves what a token takes.
-    """
-    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
-    share = assumptions.value("memory", "utilization") if utilization is None else utilization
-    length = tokens or case.tokens
-    now = _pool(model, gpu, case, share)
-    width = BYTES_PER_VALUE[case.kv_dtype]
-    rows = []
-
-    def add(name: str, pool_bytes: float, *, bytes_per_value: float = width, tp: int = case.tp) -> None:
-        fits = fit(model.kv_layers, max(pool_bytes, 0.0), length, bytes_per_value=bytes_per_value, tp=tp)
-        rows.append({"lever": name, "freed_bytes": pool_bytes - now, "pool_bytes": pool_bytes, "requests": fits})
-
-    add("as it is", now)
-    if width > 1:
-        add("kv_dtype fp8", now, bytes_per_value=1)
-    add("weights in 4 bits", now + (weights.weight_bytes(model) - four_bit_bytes(model)) / case.tp)
-    more = min(1.0, share + 0.05)
-    add(f"utilization {more:.2f}", _pool(model, gpu, case, more))
-    fewer = max(16, case.max_num_batched_tokens // 2)
-    add(f"max_num_batched_tokens {fewer}", _pool(model, gpu, replace(case, max_num_batched_tokens=fewer), share))
-    wider = 2 * case.tp
-    if wider <= 64 and model.num_attention_heads % wider == 0:
-        add(f"tp {wider}", _pool(model, gpu, case, share, tp=wider), tp=wider)
-    return rows
-
-
-def _pool(model: Model, gpu: Gpu, case: Case, utilization: float, *, tp: int | None = None) -> float:
-    batched = case.max_num_batched_tokens
-    return capacity.memory_budget(
-        model, gpu, tp=tp or case.tp, max_num_batched_tokens=batched, utilization=utilization
-    ).pool_bytes
 
 
 def four_bit_bytes(model: Model) -> float:

@@ -76,8 +76,7 @@ def block_bytes(log: LogFigures, model: Named) -> float:
     """Bytes of one block of a group. [bytes]"""
     kinds = kinds_of(log, model, hybrid=True)
     generation = log.engine if log.engine in pool_reports.NEARLY_EQUAL else "vllm"
-    size = pool_reports.group_size([kind.layers for kind in kinds], pool_reports.NEARLY_EQUAL[generation or "vllm"])
-    return max(kind.page_bytes for kind in kinds) * size
+    return pool_reports.block_bytes(kinds, generation or "vllm")
 
 
 def kinds_of(log: LogFigures, model: Named, *, hybrid: bool) -> tuple[pool_reports.Pages, ...]:

@@ -172,9 +172,9 @@ def v1(
     A kind of n layers fills `ceil(n / size)` groups of `size` layers, the last one with padding; all groups take
     blocks from one pool. Several pools are ranks, of which the smallest counts.
     """
+    block = require_block(block_bytes(kinds, generation))
     size = group_size([kind.layers for kind in kinds], NEARLY_EQUAL[generation])
     number = [math.ceil(kind.layers / size) for kind in kinds]
-    block = require_block(max((kind.page_bytes for kind in kinds), default=0.0) * size)
     blocks = max(0, int(min(np.atleast_1d(pool_bytes)) // block))
     held = [
         request_blocks(kind, max_model_len, max_num_batched_tokens, dcp=dcp, draft_tokens=draft_tokens)
@@ -186,6 +186,12 @@ def v1(
     in_every_group = blocks // sum(number) * least * dcp
     tokens = in_every_group if generation == "vllm-v1" else int(concurrency * max_model_len)
     return Printed(blocks, tokens, concurrency, None, sum(number), per_request, least)
+
+
+def block_bytes(kinds: Sequence[Pages], generation: str = "vllm") -> float:
+    """Bytes of one block of a group of layers; 0 where nothing is kept. [bytes]"""
+    size = group_size([kind.layers for kind in kinds], NEARLY_EQUAL[generation]) if kinds else 0
+    return max((kind.page_bytes for kind in kinds), default=0.0) * size
 
 
 def group_size(counts: Sequence[int], nearly: float) -> int:
@@ -204,13 +210,22 @@ def request_blocks(kind: Pages, tokens: int, batched: int, *, dcp: int = 1, draf
     return math.ceil(tokens / (kind.block_tokens * dcp))
 
 
-def longest_request(pool_bytes: float, kinds: Sequence[Pages], *, most: int, max_num_batched_tokens: int) -> int:
+def longest_request(
+    pool_bytes: float,
+    kinds: Sequence[Pages],
+    *,
+    most: int,
+    max_num_batched_tokens: int,
+    dcp: int = 1,
+    draft_tokens: int = 0,
+) -> int:
     """The most tokens that one request may have in the pool, up to `most`; 0 where not one fits."""
 
     def fits(tokens: int) -> bool:
-        return (
-            v1(pool_bytes, kinds, max_model_len=tokens, max_num_batched_tokens=max_num_batched_tokens).concurrency >= 1
-        )
+        return v1(
+            pool_bytes, kinds, max_model_len=tokens, max_num_batched_tokens=max_num_batched_tokens, dcp=dcp,
+            draft_tokens=draft_tokens,
+        ).concurrency >= 1  # fmt: skip
 
     if not fits(1):
         return 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kvmodel import answers, break_even, capacity, catalog, costs, kv_cache, recovery, resolve, verdict
+from kvmodel import answers, break_even, capacity, catalog, costs, kv_cache, own_inputs, recovery, resolve, verdict
 from kvmodel.arrays import Floats
 from kvmodel.case import BYTES_PER_VALUE, Case, DoesNotFit
 from kvmodel.catalog import CatalogError
@@ -36,7 +36,8 @@ class Row:
 
 def read_row(cells: list[str], choices: Mapping[str, str], own: tuple[str, ...]) -> Row:
     """Raises CaseError, CatalogError."""
-    case, values = answers.read(choices, own)
+    case, values = own_inputs.read(choices, own)
+    values.pop("reading", None)  # of a config.json: its model is in the Case
     return Row(cells, case, vars(case) | values)
 
 

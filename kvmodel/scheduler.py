@@ -149,7 +149,7 @@ def _decode(state: State, preempted: bool, *, one_step: bool = False) -> None:
     while running.get(finishing[0][2]) != finishing[0][1]:
         heappop(finishing)  # preempted since
     most = finishing[0][0] - first + 1
-    if preempted or one_step or not (state.policy.settles or state.head() is None):
+    if preempted or one_step or _may_admit_soon(state):
         most = 1
     if most > 1:
         most = 1 + _steps_with_blocks(state, first + 1, most - 1)
@@ -157,6 +157,14 @@ def _decode(state: State, preempted: bool, *, one_step: bool = False) -> None:
     if steps > 1:
         state.pool.take(_blocks_due(state, first + 1, steps - 1))
     _decoded(state, steps)
+
+
+def _may_admit_soon(state: State) -> bool:
+    """Whether the head of the line may fit before anything finishes."""
+    if state.policy.may_fit_later is None:
+        return False
+    head = state.head()
+    return head is not None and state.policy.may_fit_later(state, head)
 
 
 def _nothing_runs(state: State, preempted: bool) -> None:

@@ -36,12 +36,24 @@ def expected_output_fits(state: State, request: int, budget: int) -> bool:
     """Its tokens and all its output fit beside the expected output of those that run; of new ones, all of theirs."""
     if not state.running:
         state.new_token_ratio = INITIAL_RATIO
-    expected = 0.0
-    for other in state.running:
-        left = min(state.last_token[other] - tokens_of(state, other), MOST_TOKENS_EXPECTED)
-        expected += left * (state.new_token_ratio if other in state.decoding else 1.0)
+    room = room_beside(state, request)
+    if room <= 0:
+        return False
+    last, steps, decoding = state.last_token, state.decode_steps, state.decoding
+    left = sum([min(last[other] - base - steps, MOST_TOKENS_EXPECTED) for other, base in decoding.items()])
+    prefilling = [other for other in state.running if other not in decoding]
+    new = sum([min(last[other] - state.tokens[other], MOST_TOKENS_EXPECTED) for other in prefilling])
+    return left * state.new_token_ratio + new < room
+
+
+def room_beside(state: State, request: int) -> int:
+    """Free tokens of the pool that it would leave with all its output; they only get fewer until something finishes."""
     own = state.tokens[request] + min(state.last_token[request] - state.tokens[request], MOST_TOKENS_EXPECTED)
-    return own < state.pool.free * state.settings.block_tokens - expected
+    return state.pool.free * state.settings.block_tokens - own
+
+
+def fits_once_less_is_expected(state: State, request: int) -> bool:
+    return room_beside(state, request) > 0
 
 
 def expect_less(state: State, steps: int) -> None:
@@ -82,7 +94,7 @@ SGLANG = Policy(
     recall=find_in_cache,
     decoded=expect_less,
     prefill_alone=True,
-    settles=False,
+    may_fit_later=fits_once_less_is_expected,
 )
 SGLANG_HICACHE = Policy(
     fits=expected_output_fits,
@@ -92,7 +104,7 @@ SGLANG_HICACHE = Policy(
     stored=store_prompt,
     decoded=expect_less,
     prefill_alone=True,
-    settles=False,
+    may_fit_later=fits_once_less_is_expected,
 )
 
 # --- TensorRT-LLM ---

@@ -59,7 +59,7 @@ class Policy:
     decoded: Callable[[State, int], None] | None = None  # so many steps have decoded
     prefill_alone: bool = False  # decodes pause while anything prefills
     whole_prefills: bool = False  # a sequence is never cut into chunks
-    settles: bool = True  # who does not fit now does not fit until something finishes
+    may_fit_later: Callable[[State, int], bool] | None = None  # although it does not now, and before anything finishes
 
 
 class State:

@@ -92,17 +92,13 @@ def step_inputs(case: Case) -> Inputs:
 
 def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
     """What the engine is started with: its pool in blocks of all layers, as without a hybrid KV manager."""
-    block_bytes = float(
-        kv_cache.kv_bytes_hybrid_off(
-            inputs.kv_layers, case.block_tokens, bytes_per_value=BYTES_PER_VALUE[case.kv_dtype], tp=case.tp
-        )
-    )
+    one_block = block_bytes(case)
     blocks = engine.num_blocks
     if blocks is None:
-        blocks = int(pool_bytes(case, engine) // block_bytes)
+        blocks = int(pool_bytes(case, engine) // one_block)
     if blocks < 1:
         raise DoesNotFit(
-            f"block_tokens: no block of {format_bytes(block_bytes)} fits; allowed: smaller blocks, more GPUs"
+            f"block_tokens: no block of {format_bytes(one_block)} fits; allowed: smaller blocks, more GPUs"
         )
     v0 = engine.scheduler.startswith("vllm-v0")
     own_watermark = V0_WATERMARK if v0 else 0.0
@@ -114,8 +110,14 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
         watermark=own_watermark if engine.watermark is None else engine.watermark,
         prefix_caching=engine.prefix_caching and not v0,
         by_priority=engine.by_priority,
-        host_blocks=2 * blocks if engine.host_gib is None else int(engine.host_gib * GIB / case.tp // block_bytes),
+        host_blocks=2 * blocks if engine.host_gib is None else int(engine.host_gib * GIB / case.tp // one_block),
     )
+
+
+def block_bytes(case: Case) -> float:
+    """KV of a block on one GPU, in all layers. [bytes]"""
+    layers, width = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
+    return float(kv_cache.kv_bytes_hybrid_off(layers, case.block_tokens, bytes_per_value=width, tp=case.tp))
 
 
 def pool_bytes(case: Case, engine: Engine) -> float:

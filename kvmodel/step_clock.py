@@ -77,6 +77,7 @@ class StepTimes:
         self._sequences = 0
         self._linear = lru_cache(KEPT)(self._linear_s)
         self._attention = lru_cache(KEPT)(self._attention_s)
+        self._moved = lru_cache(KEPT)(self._moved_bytes)
         per_byte_s = float(step_time.kv_read_s(1.0, inputs.gpu, beside_chunk=False))
         self._slower_beside_chunk = float(step_time.kv_read_s(1.0, inputs.gpu, beside_chunk=True)) / per_byte_s
         self._state_read_s = per_byte_s * sum(group.layers * group.fixed_bytes for group in inputs.kv_layers)
@@ -183,6 +184,9 @@ class StepTimes:
         self.stalled += length
 
     def kv_bytes(self, tokens: int) -> float:
+        return self._moved(tokens)
+
+    def _moved_bytes(self, tokens: int) -> float:
         return float(costs.moved_bytes(self._inputs, tokens) * self._inputs.tp)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvmodel import assumptions, catalog, copy_path
+from kvmodel import assumptions, catalog, copy_path, resolve
 from kvmodel.case import Case
 from kvmodel.comparison import Comparison
 from kvmodel.kv_table import KvTable, LinkTimes, article_table

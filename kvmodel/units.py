@@ -10,6 +10,8 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 TFLOP = 10**12
 US, MS = 1e-6, 1e-3
+SECONDS = ((1.0, "s"), (MS, "ms"), (US, "µs"))  # units that a time is written in
+MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
 def significant(value: float, digits: int) -> str:
@@ -51,7 +53,7 @@ def format_seconds(seconds: float, digits: int = 2) -> str:
     """
     if seconds == 0:
         return "0 s"
-    return _scaled(seconds, ((1.0, "s"), (MS, "ms"), (US, "µs")), digits)
+    return _scaled(seconds, SECONDS, digits)
 
 
 def format_bytes(size_bytes: float, digits: int = 3) -> str:

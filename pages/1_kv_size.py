@@ -2,29 +2,33 @@
 
 import streamlit as st
 
-from explorer import controls, prose, show
+from explorer import controls, kept, own_model, prose, show, why
 from explorer.frame import frame
-from kvmodel import curves, formula, kv_table, tables
+from kvmodel import curves, kv_table, tables
 from kvmodel.charts import kv_size, theme
 from kvmodel.figures import case_figures, has_fixed_part, kv_figures
 
 answer, side, rest = frame("kv_size")
+with answer:
+    own_model.section()
 result = controls.comparison(answer, side, rest)
 numbers = case_figures(result) | kv_figures(result)
 with answer:
+    own_model.from_link(result.case)
     st.markdown(prose.text("kv_size", "lead", numbers))
     if result.case.tp > 1:
         st.markdown(prose.text("kv_size", "split", numbers))
     if has_fixed_part(result):
         st.markdown(prose.text("kv_size", "fixed", numbers))
+    kept.others(result.case)
     st.subheader(prose.label("kv_size", "formula"))
-    for line in formula.latex(formula.kv_terms(result.case)):
-        st.latex(line)
+    why.draw(result, "kv")
     st.caption(prose.text("kv_size", "letters"))
     st.subheader(prose.label("kv_size", "chart"))
     others = controls.compared_models()
     sizes = curves.kv_by_length(result, others)
-    show.chart(kv_size.kv_by_length(sizes, palette=theme.STREAMLIT), alt=kv_size.kv_by_length_alt(sizes), key="kv-size")
+    figure, alt = kv_size.kv_by_length(sizes, palette=theme.STREAMLIT), kv_size.kv_by_length_alt(sizes)
+    show.chart(figure, alt=alt, key="kv-size", shown=(sizes,))
 with rest:
     st.subheader(prose.label("kv_size", "table"))
     table = kv_table.kv_table(result.case, tables.link_columns(result.case))

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer import controls, prose, show
+from explorer import controls, prose, show, why
 from explorer.frame import frame
 from kvmodel import roofline_points
 from kvmodel.charts import roofline, theme
@@ -24,3 +24,4 @@ with rest:
     show.chart(roofline.step_time(step, palette=theme.STREAMLIT), alt=roofline.step_time_alt(step), key="step-time")
     st.markdown(prose.text("roofline", "article", numbers))
     st.caption(prose.text("roofline", "peaks", numbers))
+    why.toggle(result, ("prefill_rate", "recompute", "wait_for_blocks"))

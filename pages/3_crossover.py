@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer import controls, crossover, prose, show, verdict
+from explorer import controls, crossover, live, prose, show, verdict, why
 from explorer.frame import frame
 from kvmodel import parts
 from kvmodel.charts import crossover as charts
@@ -15,11 +15,14 @@ with answer:
 result = controls.comparison(answer, side, rest)
 numbers = figures(result) | figure19_figures(crossover.paper())
 with answer:
-    verdict.headline(result)
     view = crossover.view()
-    figure, alt = crossover.draw(view, result)
-    show.chart(figure, alt=alt, key=f"crossover-{view}")
-    st.caption(prose.text("crossover", f"view.{view}", numbers))
+    if view == "length":
+        live.crossover_of(result)
+    else:
+        verdict.headline(result)
+        figure, alt = crossover.draw(view, result)
+        show.chart(figure, alt=alt, key=f"crossover-{view}", name=crossover.chart_name(view))
+        st.caption(prose.text("crossover", f"view.{view}", numbers))
     st.markdown(f"{prose.text('crossover', 'why_swap', numbers)} {prose.text('crossover', 'why_recompute', numbers)}")
 with rest:
     st.subheader(prose.label("crossover", "even"))
@@ -34,4 +37,5 @@ with rest:
     )
     st.caption(prose.text("crossover", "parts_note", numbers))
     verdict.prices(result)
+    why.toggle(result, ("swap", "recompute", "even_rate", "wait_for_blocks", "kv"))
     verdict.sources(result)

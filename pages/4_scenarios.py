@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer import controls, prose, scenarios, show
+from explorer import controls, prose, scenarios, show, why
 from explorer.frame import frame
 from kvmodel.scenarios import judge
 
@@ -20,3 +20,4 @@ with rest:
     st.subheader(prose.label("scenarios", "own"))
     st.markdown(prose.text("scenarios", "own_lead"))
     scenarios.show_outcomes([judge(result.case, result.case.model, "own")])
+    why.toggle(result, ("swap", "recompute", "even_rate"))

@@ -100,3 +100,17 @@ def test_no_decode_step_is_below_its_floor(model_id, gpu_id, timing, tp, sequenc
     seconds = step_time.decode_s(sequences, kv_bytes, shape, gpu, tp=tp)
     weights_s = step_time.weight_bytes_read(sequences, shape) / (tp * row.hbm_bytes_per_s)
     assert seconds >= weights_s + kv_bytes / row.hbm_bytes_per_s
+
+
+@pytest.mark.parametrize("gpu_id", catalog.gpu_ids())
+def test_a_prefill_of_any_model_on_any_gpu_answers_or_names_the_missing_figure(gpu_id):
+    for model_id in catalog.model_ids():
+        case = case_from({"model": model_id, "gpu": gpu_id})
+        try:
+            answer = answers.prefill(case, vars(case) | {"batch": 1, "past": 0})
+        except catalog.CatalogError as error:
+            assert "is missing" in str(error)  # noqa: PT017 - most of them answer
+            continue
+        assert answer["floor_s"] <= answer["low_s"] * 1.5
+        assert 0 < float(answer["prefill_s"]) < 10_000
+        assert 0 < float(answer["mfu"]) <= 1

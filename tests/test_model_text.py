@@ -90,3 +90,11 @@ def test_names_are_for_people():
     assert model_text.slug("Qwen/Qwen2.5-7B (GPTQ)") == "qwen-qwen2.5-7b-gptq"
     assert model_text.slug("***") == "model"
     assert re.fullmatch(model_text.NAME, model_text.slug("a" * 80))
+
+
+@pytest.mark.parametrize("label", ["www.example.com", "-WWW.www.example.com", "www.", "..www.x"])
+def test_a_name_is_no_address(label):
+    """A page would make a link of it; elsewhere in a name the letters are harmless."""
+    assert not model_text.slug(label).startswith("www.")
+    with pytest.raises(CatalogError, match="allowed: letters, digits, dots and dashes"):
+        model_text.from_text("custom~www.example.com~l1_d1_h1_g1_w1_full1x1x1x1")

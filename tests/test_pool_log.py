@@ -135,7 +135,7 @@ def test_ranks_are_kept_and_the_smallest_counts():
 @pytest.mark.parametrize("text", ["", "hello", "# GPU blocks: x", "\x00" * 100, "GPU KV cache size: tokens"])
 def test_nothing_of_a_pool(text):
     assert read_log(text).empty()
-    with pytest.raises(CaseError, match="^file: no line of an engine's memory or KV pool in it"):
+    with pytest.raises(CaseError, match="^log: no line of an engine's memory or KV pool in it"):
         log_answer.explain_text(text, Case(), {})
 
 

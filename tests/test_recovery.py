@@ -258,7 +258,11 @@ def test_wait_for_blocks_by_hand():
 
 def test_a_decode_step_has_the_hosts_part():
     inputs = toy(
-        decode_batch=8, decode_context=500, engine_factor=1.5, decode_overhead_s=0.04, decode_overhead_s_per_sequence=1e-3
+        decode_batch=8,
+        decode_context=500,
+        engine_factor=1.5,
+        decode_overhead_s=0.04,
+        decode_overhead_s_per_sequence=1e-3,
     )
     step_s = step_time.decode_s(8, 8 * 512 * PER_TOKEN, inputs.shape, inputs.gpu)
     assert costs.decode_step_s(inputs) == pytest.approx(1.5 * step_s + 0.048)

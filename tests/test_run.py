@@ -133,7 +133,7 @@ class TestUsage:
         refused = self.main(*arguments)
         assert refused.returncode == 2
         assert refused.stdout == ""
-        assert "app, test and setup" in refused.stderr
+        assert "app, serve, test and setup" in refused.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "lock", "command"),
@@ -141,6 +141,7 @@ class TestUsage:
             ([], run.APP_LOCK, START),
             (["--server.port=1"], run.APP_LOCK, [*START, "--server.port=1"]),
             (["app", "--help"], run.APP_LOCK, [*START, "--help"]),
+            (["serve", "--check"], run.APP_LOCK, ["serve", "--check"]),
             (["test", "-k", "units"], run.TEST_LOCK, ["pytest", "-k", "units"]),
         ],
     )

@@ -11,11 +11,21 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from kvmodel import copy_rate, curves, evidence_points, figure19, kv_cache, parts, roofline_points
+from kvmodel import (
+    copy_rate,
+    curves,
+    evidence_points,
+    figure19,
+    kv_cache,
+    parts,
+    pool_plan,
+    pressure_inputs,
+    roofline_points,
+)
 from kvmodel import scenarios as scenario_table
 from kvmodel.case import Case, CaseError
+from kvmodel.charts import capacity, crossover, evidence, home, kv_size, labels, pressure, roofline, scenarios
 from kvmodel.charts import copy_rates as rates
-from kvmodel.charts import crossover, evidence, home, kv_size, labels, roofline, scenarios
 from kvmodel.charts.series import Row
 from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
 from kvmodel.comparison import Comparison, compare_case
@@ -39,8 +49,19 @@ def _parts(case: Case) -> tuple[Any, ...]:
     return (parts.parts(compare_case(case).inputs),)
 
 
+def _plan(case: Case) -> tuple[Any, ...]:
+    return (pool_plan.plan(pool_plan.Startup(case=case)),)
+
+
 def _first_evidence(case: Case) -> tuple[Any, ...]:
     return (evidence_points.chosen(evidence_points.FIRST_KINDS),)
+
+
+def _pressure(case: Case) -> tuple[Any, ...]:
+    """The Pressure page's first view of a Case."""
+    asked = pressure_inputs.Pressure(case=case)
+    runs = {scheduler: pressure_inputs.run(asked, scheduler) for scheduler in asked.schedulers}
+    return runs, pressure_inputs.load_text(asked, next(iter(runs.values())))
 
 
 def _of(compute: Callable[[Comparison], Any]) -> Callable[[Case], tuple[Any, ...]]:
@@ -53,6 +74,7 @@ _CHARTS = {
         _of(lambda result: curves.kv_by_length(result, BESIDE)),
         kv_size.kv_by_length, kv_size.kv_by_length_alt, kv_size.kv_by_length_points,
     ),
+    "capacity": _Chart(_plan, capacity.memory_bar, capacity.memory_bar_alt, capacity.memory_bar_points),
     "roofline": _Chart(
         _of(roofline_points.roofline_of), roofline.roofline, roofline.roofline_alt, roofline.roofline_points
     ),
@@ -80,6 +102,7 @@ _CHARTS = {
     "parts": _Chart(
         _parts, crossover.stacked_parts, crossover.stacked_parts_alt, crossover.stacked_parts_points
     ),
+    "pressure": _Chart(_pressure, pressure.by_second, pressure.by_second_alt, pressure.by_second_points),
     "figure19": _Chart(
         lambda case: (figure19.figure19(),), crossover.figure19, crossover.figure19_alt, crossover.figure19_points
     ),
@@ -97,26 +120,27 @@ NAMES = tuple(_CHARTS)
 WITHOUT_CASE = ("figure19", "scenarios", "evidence", "evidence-by-length")
 
 
-def draw(name: str, case: Case, *, palette: Palette = LIGHT) -> go.Figure:
+def draw(name: str, case: Case, *, palette: Palette = LIGHT, shown: tuple[Any, ...] | None = None) -> go.Figure:
     """A chart by name, computed for a Case, with a footer that says for which where no page does.
 
+    `shown` is what it draws in place of what the Case alone says: other models beside it, other measurements.
     Raises CaseError, one sentence, on an unknown name or a Case that does not fit.
     """
     chart = _chart(name)
-    fig = chart.figure(*chart.shows(case), palette=palette)
+    fig = chart.figure(*(shown or chart.shows(case)), palette=palette)
     return fig if palette is STREAMLIT else labels.footer(fig, None if name in WITHOUT_CASE else case, palette)
 
 
-def alt(name: str, case: Case) -> str:
+def alt(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> str:
     """The chart's key numbers in words."""
     chart = _chart(name)
-    return chart.words(*chart.shows(case))
+    return chart.words(*(shown or chart.shows(case)))
 
 
-def points(name: str, case: Case) -> list[Row]:
+def points(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> list[Row]:
     """The plotted numbers, base units in the column names, a row an x; None for what is unknown."""
     chart = _chart(name)
-    return chart.rows(*chart.shows(case))
+    return chart.rows(*(shown or chart.shows(case)))
 
 
 def _chart(name: str) -> _Chart:

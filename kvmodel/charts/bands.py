@@ -10,7 +10,7 @@ from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.diagnosis import limit
 from kvmodel.units import significant
 
-HEIGHT_PX = 132
+HEIGHT_PX = 140
 WORDS = ("costs nothing<br>real", "nothing is<br>said", "tune the<br>batch", "swap: mostly<br>wrong")
 COLORS = ("both", "wait", "recompute", "recompute")
 
@@ -39,19 +39,15 @@ def preemption_scale(per_100: float, *, palette: Palette = LIGHT) -> go.Figure:
     theme.axis(fig, "yaxis", palette, title="", span=(0, 1), ticks=(), labels=(), log=False)
     for index, (words, color) in enumerate(zip(WORDS, COLORS, strict=True)):
         strong = index == min(int(place(per_100)), len(WORDS) - 1)
-        fig.layout["shapes"].append({
-            "type": "rect", "x0": index, "x1": index + 1, "y0": 0, "y1": 1, "layer": "below",
-            "line": {"width": 0}, "fillcolor": palette.of(color), "opacity": 0.3 if strong else 0.12,
-        })  # fmt: skip
-        labels.text(fig, words, palette.text, size=11, x=index + 0.5, y=0.5)
+        labels.shape(
+            fig, "rect", x0=index, x1=index + 1, y0=0, y1=1, line={"width": 0}, fillcolor=palette.of(color),
+            opacity=0.3 if strong else 0.12,
+        )  # fmt: skip
+        labels.text(fig, words, palette.text, size=11, x=index + 0.5, y=0.38)
     at = place(per_100)
-    fig.add(
-        "scatter", x=[at, at], y=[0, 1], mode="lines", line={"color": palette.text, "width": 3}, hoverinfo="skip",
-    )  # fmt: skip
-    labels.text(
-        fig, f"{significant(per_100, 2)} per 100 finished", palette.text, size=13, x=at, y=1, yanchor="bottom",
-        xanchor="left" if at < 1 else "right" if at > 3 else "center",
-    )  # fmt: skip
+    marker = {"symbol": "triangle-down", "size": 14, "color": palette.text}
+    fig.add("scatter", x=[at], y=[0.93], mode="markers", marker=marker, hoverinfo="skip", cliponaxis=False)
+    labels.above(fig, at, f"{significant(per_100, 2)} per 100 finished", palette.text, size=13)
     return fig.figure()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from kvmodel import __version__
+from kvmodel import __version__, catalog
 from kvmodel.case import Case
 from kvmodel.charts.theme import Palette, Sketch
 from kvmodel.units import format_count
@@ -143,7 +143,8 @@ def footer(fig: go.Figure, case: Case | None, palette: Palette) -> go.Figure:
     words = f"kvmodel {__version__}"
     if case is not None:
         split = f" x {case.tp}" if case.tp > 1 else ""
-        words = f"{case.model} · {case.gpu}{split} · {case.link_id}<br>timing {case.timing} · {words}"
+        name = catalog.model(case.model).name
+        words = f"{name} · {case.gpu}{split} · {case.link_id}<br>timing {case.timing} · {words}"
     margin = fig.layout.margin
     bottom = margin.b + FOOTER_PX
     fig.update_layout(height=fig.layout.height + FOOTER_PX, margin_b=bottom)

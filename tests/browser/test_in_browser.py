@@ -1,10 +1,16 @@
 """What only a browser shows: cold links, inputs kept from page to page, links between pages, no outside request."""
 
+import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
+
+from explorer.frame import PAGES
+from kvmodel import pool_picture, pressure_inputs, sample_scrapes
+from kvmodel.case import Case
+from kvmodel.pressure_inputs import Demand, Pressure
 
 PATHS = {
     "home": "/",
@@ -12,8 +18,12 @@ PATHS = {
     "roofline": "/roofline",
     "crossover": "/crossover",
     "scenarios": "/scenarios",
+    "capacity": "/capacity",
+    "pressure": "/pressure?requests=100",
+    "diagnose": "/diagnose?sample=pressure",
+    "claims": "/claims?claim=A10",
 }
-CHART = ".js-plotly-plot .main-svg"
+CHART = ".js-plotly-plot .main-svg, svg.live-plot"
 expect.set_options(timeout=30_000)  # the machine may be busy
 
 
@@ -25,7 +35,7 @@ def query(page: Page) -> dict[str, str]:
 def test_a_cold_link_opens_its_page_and_asks_nobody_else(page: Page, foreign_requests: list[str], path: str) -> None:
     page.goto(path)
     expect(page.locator(CHART).first).to_be_visible()
-    expect(page.get_by_test_id("stSidebar").get_by_role("link")).to_have_count(len(PATHS))
+    expect(page.get_by_test_id("stSidebar").get_by_role("link")).to_have_count(len(PAGES))
     expect(page.locator("[data-testid=stException]")).to_have_count(0)
     assert foreign_requests == []
 
@@ -58,6 +68,33 @@ def test_a_change_reaches_the_url_and_a_reload_keeps_it(page: Page) -> None:
     page.wait_for_url(re.compile("tokens=12345"))
     page.reload()
     expect(page.get_by_text("12,345 tokens").first).to_be_visible()
+
+
+def test_a_pasted_config_goes_along_and_its_link_brings_it_back(page: Page, foreign_requests: list[str]) -> None:
+    """KV size takes the file, Capacity has its model and an input of its own; a reload keeps both, and no file."""
+    config = {
+        "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+        "intermediate_size": 128, "num_key_value_heads": 2, "secret": "hidden",
+    }  # fmt: skip
+    page.goto("/kv_size")
+    expect(page.locator(CHART).first).to_be_visible()
+    page.get_by_text("Another model: its config.json").click()
+    page.get_by_role("textbox", name="config.json").fill(json.dumps(config))
+    page.get_by_role("textbox", name="Name in lists and links").fill("Mine 2")
+    page.get_by_role("button", name="Use this model").click()
+    expect(page.get_by_text("256 B of KV for each further token")).to_be_visible()
+    page.wait_for_url(re.compile("model=custom~mine-2~"))
+    page.get_by_test_id("stSidebar").get_by_role("link", name="Capacity").click()
+    longest = page.get_by_role("spinbutton", name="Longest request [tokens]")
+    longest.fill("2048")
+    longest.press("Enter")
+    page.wait_for_url(re.compile("max_model_len=2048"))
+    page.reload()
+    expect(page.get_by_text("of the longest, 2,048 tokens")).to_be_visible()
+    expect(page.get_by_test_id("stSelectbox").first.locator("input")).to_have_value("mine-2")
+    assert query(page)["model"].startswith("custom~mine-2~l2_d64_h4_g2_")
+    assert "hidden" not in page.url
+    assert foreign_requests == []
 
 
 def test_a_row_of_scenarios_opens_in_crossover_with_its_inputs(page: Page) -> None:
@@ -108,7 +145,7 @@ def test_garbage_in_a_link_is_named(page: Page) -> None:
 def test_curves_take_the_colours_of_the_mode(page: Page, scheme: str) -> None:
     """Figures carry Streamlit's placeholder colours: the browser must have replaced them."""
     page.emulate_media(color_scheme=scheme)
-    page.goto("/crossover")
+    page.goto("/crossover?view=preemptions")
     expect(page.locator(CHART).first).to_be_visible()
     colours = page.evaluate(
         "() => [...document.querySelectorAll('.scatterlayer .js-line')].map(line => getComputedStyle(line).stroke)"
@@ -123,3 +160,61 @@ def test_markup_in_a_link_stays_text(page: Page, foreign_requests: list[str]) ->
     expect(page.get_by_text("given; allowed: a whole number from 1 to 10,000,000")).to_be_visible()
     expect(page.locator("[data-testid=stAlert] img, [data-testid=stAlert] a")).to_have_count(0)
     assert foreign_requests == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)], ids=["wide", "phone"])
+def test_a_pasted_scrape_is_answered_on_the_first_screen(
+    page: Page, foreign_requests: list[str], width: int, height: int
+) -> None:
+    """What, why and which flag are in sight at once, and the paste is not in the link."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto("/diagnose")
+    page.get_by_role("textbox", name="First scrape").fill(sample_scrapes.read("pressure")[1])
+    page.get_by_role("button", name="Diagnose").click()
+    main = page.get_by_test_id("stMain")
+    for words in ("Preemption pressure", "preemptions per 100 finished requests", "--gpu-memory-utilization 0.95"):
+        expect(main.get_by_text(words).locator("visible=true").first).to_be_in_viewport()
+    assert query(page) == {}
+    assert foreign_requests == []
+
+
+def test_the_pool_is_played_and_scrubbed_by_the_keyboard_and_keeps_its_time(page: Page) -> None:
+    page.goto("/pressure?requests=100&requests_per_s=9&pool_percent=8&t=5")
+    time = page.get_by_role("slider", name="Time of the picture")
+    expect(time).to_have_value("5")
+    picture = page.get_by_role("img", name="Picture of the KV pool. 5.0 s. vllm-v1:").first
+    expect(picture).to_be_visible()
+    time.press("ArrowRight")
+    expect(time).to_have_value("5.5")
+    page.wait_for_url(re.compile(r"[?&]t=5\.5\b"))
+    play = page.get_by_role("button", name="Play")
+    play.press("Enter")
+    page.get_by_role("button", name="Pause").press("Enter")
+    page.wait_for_url(re.compile(r"[?&]t=(?!5\.5\b)"))
+    shown_s = float(query(page)["t"])
+    assert shown_s > 5.5
+    page.reload()
+    half_seconds = int(2 * shown_s + 0.5) / 2  # the nearest of the slider's steps
+    expect(page.get_by_role("slider", name="Time of the picture")).to_have_value(f"{half_seconds:g}")
+
+
+def test_what_the_picture_says_is_what_the_model_says(page: Page) -> None:
+    page.goto("/pressure?requests=100&requests_per_s=9&pool_percent=8&beside=none&t=9")
+    asked = Pressure(case=Case(), demand=Demand(requests=100, requests_per_s=9.0), pool_percent=8)
+    results = pressure_inputs.run(asked, "vllm-v1")
+    seen = pool_picture.holders(results, 9.0, asked.case.block_tokens)
+    used = 100 * seen.blocks.sum() / results.pool_blocks
+    told = page.get_by_role("img", name="Picture of the KV pool")
+    expect(told).to_have_attribute("aria-label", re.compile(f"9.0 s. vllm-v1: {len(seen.request)} running, "))
+    shown = re.search(r"(\d+) % of the pool", told.get_attribute("aria-label") or "")
+    assert shown is not None
+    assert abs(int(shown.group(1)) - used) < 2
+    assert f"{seen.preempted_before.sum()} of them after a preemption" in (told.get_attribute("aria-label") or "")
+
+
+def test_the_load_curve_can_be_stopped(page: Page) -> None:
+    page.goto("/pressure?requests=1000&beside=none")
+    page.get_by_role("button", name="Work out the load curve").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Work out the load curve")).to_be_visible()
+    expect(page.get_by_text("the knee is")).to_have_count(0)

@@ -1,0 +1,114 @@
+"""Taking a chart or a link along: files on demand, and the link that holds every input.
+
+Nothing is drawn until it is asked for: the menu has no content while it is closed, and a file is made when it is
+downloaded.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import streamlit as st
+
+from explorer import prose
+from explorer.frame import PAGE, PAGES
+from explorer.links import PAGE_KEYS
+from kvmodel import links, out_file, pictures, report, report_markup
+from kvmodel.case import Case
+
+EMBED = "embed"  # the page of one chart, which is not in the navigation
+FILES = (".svg", ".png", ".csv", ".html")
+_served_at: list[str] = []  # where the entry serves charts by address; empty where it does not
+
+
+def serve_charts_at(path: str) -> None:
+    """Told once by an entry that answers for charts below `path`."""
+    _served_at[:] = [path]
+
+
+@functools.cache
+def has_pictures() -> bool:
+    """Whether this server can draw SVG and PNG; what is installed does not change while it runs."""
+    return pictures.available()
+
+
+def app_address() -> str:
+    """Where this app runs, as the visitor's browser sees it, without the page's own path."""
+    parts = urlsplit(st.context.url or links.APP)
+    below = [part for part in parts.path.split("/") if part]
+    base = below[:-1] if below and below[-1] in (*map(path_of, PAGES), EMBED) else below
+    return "/".join((f"{parts.scheme}://{parts.netloc}", *base))
+
+
+def path_of(page: str) -> str:
+    """The last part of a page's address: its file's name less the number; empty for the first page."""
+    return Path(PAGES[page]).stem.partition("_")[2]
+
+
+def page_state() -> dict[str, str]:
+    """What the page keeps in the URL beside the inputs."""
+    return {key: st.query_params[key] for key in PAGE_KEYS if key in st.query_params}
+
+
+def copy_link(case: Case) -> None:
+    """A button that opens the link, with a button to copy it."""
+    box = st.popover(
+        prose.label("share", "copy_link"), help=prose.detail("share", "copy_link"), on_change="rerun", key="copy_link"
+    )
+    if box.open:
+        with box:
+            st.code(
+                links.link(app_address(), path_of(st.session_state[PAGE]), case, page_state()),
+                language=None,
+                wrap_lines=True,
+            )
+            st.caption(prose.text("share", "link_note"))
+
+
+def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> None:
+    """The export menu of a chart of kvmodel.charts; `shown` is what it draws, where the Case alone does not say it."""
+    box = st.popover(prose.label("share", "export"), on_change="rerun", key=f"export-{name}", type="tertiary")
+    if not box.open:
+        return
+    with box:
+        with st.container(horizontal=True):
+            for suffix in FILES:
+                if suffix not in pictures.SUFFIXES or has_pictures():
+                    download(name, suffix, functools.partial(out_file.chart_file, name, case, suffix, shown))
+            download(name, ".md", markdown(name, case, shown))
+        if not has_pictures():
+            st.caption(prose.text("share", "no_pictures"))
+        if shown is None:
+            st.caption(prose.text("share", "embed"))
+            st.code(embed_code(name, case), language=None, wrap_lines=True)
+
+
+def download(name: str, suffix: str, content: Callable[[], str | bytes]) -> None:
+    label = {".md": "markdown"}.get(suffix, suffix.removeprefix("."))
+    st.download_button(
+        prose.label("share", label), content, f"{name}{suffix}", key=f"download-{name}{suffix}",
+        help=prose.detail("share", label), on_click="ignore",
+    )  # fmt: skip
+
+
+def markdown(name: str, case: Case, shown: tuple[Any, ...] | None) -> Callable[[], str]:
+    """Makes the Markdown of a chart; its picture is the address where charts are served, else the file beside it."""
+    app = app_address()
+    by_address = _served_at and shown is None and has_pictures()
+    place = f"{app}{charts_path(app)}/{name}.svg?{urlencode(links.query(case))}" if by_address else f"{name}.svg"
+    return lambda: report_markup.as_markdown(report.chart_note(name, case, app, shown), lambda _: place)
+
+
+def charts_path(app: str) -> str:
+    """Where charts are served below the app's address, which holds the base path already."""
+    return _served_at[0].removeprefix(urlsplit(app).path.rstrip("/"))
+
+
+def embed_code(name: str, case: Case) -> str:
+    """An iframe of the chart's own page."""
+    address = links.link(app_address(), EMBED, case, {"chart": name, "embed": "true"})
+    return f'<iframe src="{address}" width="100%" height="560" style="border:0"></iframe>'

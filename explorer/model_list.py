@@ -1,0 +1,23 @@
+"""The models that a list offers: the catalog's and, before them, the reader's own of this session."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kvmodel import catalog, model_text
+
+OWN = "model_of_config"  # session state: the model from a config.json that was in use last, as a text
+
+
+def models() -> tuple[str, ...]:
+    """Ids, and the text of the reader's own model, which stays in the list when another one is chosen."""
+    chosen = st.session_state.get("model") or ""
+    if model_text.is_text(chosen):
+        st.session_state[OWN] = chosen
+    own = st.session_state.get(OWN)
+    return (own, *catalog.model_ids()) if own else catalog.model_ids()
+
+
+def name(model_id: str) -> str:
+    """An id as it stands, a text by its name."""
+    return catalog.model(model_id).name

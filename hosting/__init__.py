@@ -1,0 +1,1 @@
+"""The hosted form of the app: what stands around the pages when many people use one server."""

@@ -1,0 +1,66 @@
+"""Requests that are refused before anything is done for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LONGEST_PATH = 2_000
+MESSAGES_AT_ONCE, MESSAGES_PER_S = 10, 4  # of one visitor; a control sends one when it is let go
+
+
+class Limits:
+    """ASGI middleware: no long path, no body above `max_body_bytes`, announced or not, and no flood of messages."""
+
+    def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, paced(receive) if scope["type"] == "websocket" else receive, send)
+            return
+        if len(scope["path"]) > LONGEST_PATH:
+            await PlainTextResponse("path too long", status_code=414)(scope, receive, send)
+            return
+        announced = Headers(scope=scope).get("content-length", "0")
+        if not announced.isdigit() or int(announced) > self._max_body_bytes:
+            await PlainTextResponse("body too large", status_code=413)(scope, receive, send)
+            return
+        await self._app(scope, self._counted(receive), send)
+
+    def _counted(self, receive: Receive) -> Receive:
+        """A body that was not announced ends, as if the client had gone, where it grows too large."""
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            return {"type": "http.disconnect"} if taken > self._max_body_bytes else message
+
+        return counted
+
+
+def paced(receive: Receive) -> Receive:
+    """Messages of one visitor no faster than MESSAGES_PER_S after the first few.
+
+    Each may ask for a run of a page, and a run takes the others' time: 200 at once kept all of them waiting for 15 s.
+    """
+    left, seen_s = float(MESSAGES_AT_ONCE), time.monotonic()
+
+    async def one() -> Message:
+        nonlocal left, seen_s
+        message = await receive()
+        now_s = time.monotonic()
+        left = min(MESSAGES_AT_ONCE, left + (now_s - seen_s) * MESSAGES_PER_S) - 1
+        seen_s = now_s
+        if left < 0:
+            await asyncio.sleep(-left / MESSAGES_PER_S)
+        return message
+
+    return one

@@ -1,0 +1,126 @@
+"""Simulated runs second by second: waiting, running, KV usage, preemptions; one run or two on the same arrivals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from kvmodel.arrays import Floats
+from kvmodel.charts import lanes, panels, series, theme
+from kvmodel.charts.theme import LIGHT, Palette
+from kvmodel.simulation_results import PerSecond, Results
+from kvmodel.units import format_count, format_percent, format_seconds
+
+Runs = Mapping[str, Results]  # by scheduler
+Columns = dict[str, Floats]
+MOST_TIMES = 100
+STRATEGY = {  # whose colour a scheduler has: by what it does with a victim
+    "vllm-v1": "recompute", "vllm-v1-first-chunk": "recompute", "vllm-v1-offload": "offload",
+    "vllm-v1-offload-all": "offload", "vllm-v0": "recompute", "vllm-v0-swap": "swap", "sglang": "recompute",
+    "sglang-hicache": "offload", "trtllm-no-evict": "wait", "trtllm-suspend": "swap", "wait": "wait",
+}  # fmt: skip
+
+
+def looks(schedulers: Iterable[str], palette: Palette) -> dict[str, dict[str, Any]]:
+    """Colour and dash of each run; of two in one colour the second is dashed."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in schedulers:
+        color = palette.of(STRATEGY[name])
+        again = any(look["color"] == color for look in found.values())
+        found[name] = {"color": color, "dash": "dot" if again else "solid", "width": 1.8}
+    return found
+
+
+def key(schedulers: Iterable[str], palette: Palette) -> str:
+    """The names of the runs in their looks, to stand in a heading."""
+    signs = {"solid": "—", "dot": "┄"}
+    return "   ".join(
+        f'<span style="color:{look["color"]}">{signs[look["dash"]]} {name}</span>'
+        for name, look in looks(schedulers, palette).items()
+    )
+
+
+def by_second(runs: Runs, load: str, *, palette: Palette = LIGHT) -> go.Figure:
+    """Four panels over one time axis: a line a run, bars for preemptions; `load` is said above them."""
+    drawn = {name: columns(results.seconds, stretch(runs)) for name, results in runs.items()}
+    headings = {
+        "waiting": "requests waiting",
+        "running": "requests running",
+        "kv_usage": "KV blocks in use",
+        "preemptions": f"preemptions, per {theme.trimmed(format_seconds(interval_s(runs), 3))}",
+    }
+    hovers = {"waiting": "%{y:.0f}", "running": "%{y:.0f}", "kv_usage": "%{y:.0%}", "preemptions": "%{y:.0f}"}
+    fig = panels.stacked(palette, len(headings), (key(runs, palette), load))
+    end_s = max([float(each["time_s"][-1]) for each in drawn.values() if len(each["time_s"])], default=1.0)
+    ticks = lanes.round_steps(end_s)
+    theme.axis(
+        fig, "xaxis", palette, title="time [s]", span=(0, end_s), log=False, ticks=ticks,
+        labels=[format_count(tick) for tick in ticks],
+    )  # fmt: skip
+    theme.hover_title(fig, "%{x:,.0f} s")
+    for place, (column, heading) in enumerate(headings.items()):
+        most = 1.0 if column == "kv_usage" else max(float(np.max(each[column], initial=1)) for each in drawn.values())
+        ticks = [0.0, 0.5, 1.0] if column == "kv_usage" else lanes.round_steps(most, 4)
+        texts = [format_percent(tick) if column == "kv_usage" else format_count(tick) for tick in ticks]
+        yaxis = panels.panel(fig, place, heading, palette, span=(0, 1.05 * most), ticks=ticks, texts=texts)
+        for name, look in looks(runs, palette).items():
+            x, y = drawn[name]["time_s"], drawn[name][column]
+            if column == "preemptions":
+                panels.bars(fig, x, y, name, hovers[column], yaxis=yaxis, color=look["color"])
+            else:
+                panels.line(fig, x, y, name, hovers[column], yaxis=yaxis, look=look)
+    panels.over(fig, len(headings))
+    return fig.figure()
+
+
+def columns(seconds: PerSecond, samples: int) -> Columns:
+    """So many samples as one: the most that wait, mean running and usage, all preemptions."""
+    starts = np.arange(0, len(seconds.time_s), samples)
+    counts = np.diff(np.append(starts, len(seconds.time_s)))
+
+    def total(values: Any) -> Floats:
+        return np.add.reduceat(np.asarray(values, dtype=float), starts) if len(starts) else np.array([])
+
+    return {
+        "time_s": seconds.time_s[starts + counts - 1],
+        "waiting": np.maximum.reduceat(seconds.waiting.astype(float), starts) if len(starts) else np.array([]),
+        "running": total(seconds.running) / counts,
+        "kv_usage": total(seconds.kv_usage) / counts,
+        "preemptions": total(seconds.preemptions),
+    }
+
+
+def stretch(runs: Runs) -> int:
+    """How many samples are drawn as one: more than `MOST_TIMES` points cannot be told apart."""
+    longest = max(len(results.seconds.time_s) for results in runs.values())
+    return max(-(-longest // MOST_TIMES), 1)
+
+
+def interval_s(runs: Runs) -> float:
+    """The time that a drawn point stands for."""
+    sampled = [results.seconds for results in runs.values() if len(results.seconds.time_s)]
+    return stretch(runs) * float(sampled[0].time_s[0]) if sampled else 1.0
+
+
+def by_second_alt(runs: Runs, load: str) -> str:
+    """How high each run's queue and pool went, and how often it preempted."""
+    told = [
+        f"{name}: at most {format_count(int(np.max(results.seconds.waiting, initial=0)))} requests waiting and "
+        f"{format_count(int(np.max(results.seconds.running, initial=0)))} running, "
+        f"{format_percent(float(np.max(results.seconds.kv_usage, initial=0.0)), 3)} of the KV blocks in use, "
+        f"{format_count(results.preemption_events)} preemptions in {format_seconds(results.makespan_s, 3)}"
+        for name, results in runs.items()
+    ]
+    return f"The server second by second, under {load}. {'; '.join(told)}."
+
+
+def by_second_points(runs: Runs, load: str) -> list[series.Row]:
+    """A row a drawn time and run."""
+    return [
+        {"load": load, "scheduler": name, **row}
+        for name, results in runs.items()
+        for row in series.rows(columns(results.seconds, stretch(runs)))
+    ]

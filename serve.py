@@ -1,0 +1,77 @@
+"""The hosted form of the app: `python serve.py`, with the settings of docs/hosting.md as environment variables.
+
+The pages are those of `streamlit run app.py`; around them stand health checks, security headers, compression, limits
+and charts by address. `streamlit run serve.py` starts the same, with Streamlit's own address and port.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import Route
+from streamlit import config, file_util
+
+from explorer import export
+from hosting import health, log, server
+from hosting.charts import Charts
+from hosting.compressed import CompressedFiles
+from hosting.headers import SecurityHeaders
+from hosting.limits import Limits
+from hosting.settings import SettingsError, for_streamlit, read
+from hosting.warm import before_the_first_visitor
+
+ROOT = Path(__file__).resolve().parent
+STREAMLIT = Path(file_util.get_static_dir())
+
+try:
+    settings = read(os.environ)
+except SettingsError as error:
+    sys.exit(str(error))
+for option, value in for_streamlit(settings).items():
+    config.set_option(option, value)
+log.set_up(settings.log_level)
+
+
+@asynccontextmanager
+async def ready_before_the_first_visitor(_: st.App) -> AsyncIterator[None]:
+    server.send_at_once()
+    export.serve_charts_at(f"{settings.prefix}/charts")
+    before_the_first_visitor()
+    yield
+
+
+app = st.App(
+    ROOT / "app.py",
+    lifespan=ready_before_the_first_visitor,
+    routes=[
+        Route(f"{settings.prefix}/healthz", health.alive),
+        Route(f"{settings.prefix}/readyz", health.Readiness(health.checks(ROOT)).answer, methods=["GET"]),
+        Route(f"{settings.prefix}/charts/{{file}}", Charts(settings.picture_cache_bytes).answer, methods=["GET"]),
+    ],
+    middleware=[
+        Middleware(log.RequestLog),
+        Middleware(
+            SecurityHeaders,
+            frame_ancestors=settings.frame_ancestors,
+            index_page=(STREAMLIT / "index.html").read_text(encoding="utf-8"),
+        ),
+        Middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts, www_redirect=False),
+        Middleware(Limits, max_body_bytes=settings.max_body_bytes),
+        Middleware(CompressedFiles, folder=STREAMLIT, prefix=settings.prefix),
+    ],
+)
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        print(f"The settings are good: http://{settings.address}:{settings.port}{settings.prefix}/")
+    elif sys.argv[1:]:
+        sys.exit(f"serve.py: {sys.argv[1]!r} given; allowed: --check, or nothing and settings in the environment")
+    else:
+        server.run(app, settings)

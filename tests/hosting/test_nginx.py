@@ -1,0 +1,195 @@
+"""The examples of docs/hosting/, run: nginx below a path, two replicas, one of them killed."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.hosting.conftest import Start
+from tests.hosting.replicas import HOST, ROOT, Replica, ask, free_port, missing, visit
+
+EXAMPLES = ROOT / "docs" / "hosting"
+UNIT = EXAMPLES / "kv-explorer@.service"
+AROUND = """
+daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1;
+events {{ }}
+http {{
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+    include {folder}/site.conf;
+}}
+"""
+
+
+def unit_environment() -> dict[str, str]:
+    """The variables that the example unit sets for an instance."""
+    lines = re.findall(r"^Environment=(\w+)=(.*)$", UNIT.read_text(), re.MULTILINE)
+    return dict(lines)
+
+
+@dataclass
+class Site:
+    """nginx with two replicas behind it."""
+
+    port: int
+    folder: Path
+    replicas: tuple[Replica, Replica]
+
+    def get(self, path: str, **headers: str):
+        return ask(f"http://127.0.0.1:{self.port}{path}", HOST, **headers)
+
+    def visit(self, query: str = "", page: str = "", cookie: str = ""):
+        return visit(self.port, query, page=page, path="/kv", host=HOST, cookie=cookie)
+
+
+@pytest.fixture(scope="module")
+def site(nginx: str, start: Start, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The example as it stands, but for ports and the folder of the logs."""
+    folder = tmp_path_factory.mktemp("nginx")
+    folder.chmod(0o755)
+    port, first, second = free_port(), free_port(), free_port()
+    named = {name.removeprefix("KV_EXPLORER_").lower(): value for name, value in unit_environment().items()}
+    settings = {name: value for name, value in named.items() if name in ("base_path", "allowed_hosts")}
+    replicas = (start(port=str(first), **settings), start(port=str(second), **settings))
+    example = (EXAMPLES / "kv-explorer.nginx.conf").read_text()
+    places = {
+        "listen      80;": f"listen 127.0.0.1:{port};",
+        "127.0.0.1:8501 max_fails": f"127.0.0.1:{first} max_fails",
+        "127.0.0.1:8502 max_fails": f"127.0.0.1:{second} max_fails",
+        "/var/log/nginx/": f"{folder}/",
+    }
+    for written, here in places.items():
+        assert written in example
+        example = example.replace(written, here)
+    (folder / "site.conf").write_text(example)
+    (folder / "nginx.conf").write_text(AROUND.format(folder=folder))
+    process = subprocess.Popen([nginx, "-c", str(folder / "nginx.conf")], stderr=subprocess.PIPE)
+    try:
+        built = Site(port, folder, replicas)
+        for _ in range(100):
+            try:
+                ask(f"http://127.0.0.1:{port}/")
+                break
+            except OSError:
+                assert process.poll() is None, process.stderr and process.stderr.read().decode()
+                time.sleep(0.1)
+        yield built
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def served(site: Site, marker: str, times: int) -> list[int]:
+    """How often each replica's log names a path that was asked for `times` times."""
+    for _ in range(50):
+        counts = [replica.log.read_text().count(marker) for replica in site.replicas]
+        if sum(counts) >= times:
+            break
+        time.sleep(0.1)  # a line is written after the answer is sent
+    return counts
+
+
+def test_pages_and_links_work_below_the_path(site: Site) -> None:
+    assert site.get("/kv?tokens=5").headers["location"].endswith("/kv/?tokens=5")
+    page = site.get("/kv/crossover", Accept_Encoding="gzip")
+    assert (page.status, page.headers["content-encoding"]) == (200, "gzip")
+    assert "frame-ancestors 'self'" in page.headers["content-security-policy"]
+    shown = site.visit("tokens=8192&gpu=h100-sxm5-80gb", page="crossover")
+    assert shown.charts
+    assert not shown.failed
+
+
+def test_a_visitor_stays_with_one_replica_and_visitors_are_spread(site: Site) -> None:
+    cookies = [site.get("/kv/").headers["set-cookie"].split(";")[0] for _ in range(8)]
+    for index, cookie in enumerate(cookies):
+        for _ in range(4):
+            assert "set-cookie" not in site.get(f"/kv/visitor-{index}", Cookie=cookie).headers
+    counts = [served(site, f"/kv/visitor-{index} ", 4) for index in range(8)]
+    assert all(sorted(count) == [0, 4] for count in counts), counts
+    assert all(sum(count[side] for count in counts) > 0 for side in (0, 1)), "all eight on one replica"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["_stcore/metrics", "kv_size/_stcore/metrics", "_stcore/agent/openapi.json", "_stcore/agent/mcp",
+     "_stcore/script-health-check", "readyz", "healthz"],
+)  # fmt: skip
+def test_what_is_for_the_operator_is_closed(site: Site, path: str) -> None:
+    assert site.get(f"/kv/{path}").status == 404
+
+
+def test_a_large_body_is_refused(site: Site) -> None:
+    answer = ask(
+        f"http://127.0.0.1:{site.port}/kv/_stcore/upload_file/a/b", HOST, "PUT", Content_Length="3000000",
+    )  # fmt: skip
+    assert answer.status == 413
+
+
+def test_charts_are_limited_for_one_address(site: Site) -> None:
+    statuses = [site.get("/kv/charts/timeline.csv").status for _ in range(60)]
+    assert statuses[0] == 200
+    assert 503 in statuses
+    assert site.get("/kv/").status == 200, "the pages stay open"
+
+
+def test_nginx_logs_no_query(site: Site) -> None:
+    site.get("/kv/roofline?tokens=777777")
+    time.sleep(0.2)
+    written = "".join(path.read_text() for path in site.folder.glob("*.log"))
+    assert "/kv/roofline" in written
+    assert "777777" not in written
+
+
+def test_the_other_replica_serves_the_same_link_when_one_is_killed(site: Site) -> None:
+    """Last in this file: it leaves one replica."""
+    query = "v=1&model=llama-2-7b&gpu=h100-sxm5-80gb&tokens=6000"
+    cookie = site.get("/kv/").headers["set-cookie"].split(";")[0]
+    before = site.visit(query, page="crossover", cookie=cookie)
+    site.get("/kv/here", Cookie=cookie)
+    mine = site.replicas[served(site, "/kv/here ", 1).index(1)]
+    mine.kill()
+    after = site.visit(query, page="crossover", cookie=cookie)
+    assert before.charts
+    assert after.charts == before.charts
+    assert site.get("/kv/crossover", Cookie=cookie).status == 200
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        missing("no systemd-analyze on this machine: apt-get install systemd")
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text().replace("/opt/kv-explorer", str(ROOT)))
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit).replace("@.", "@8501.")],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert UNIT.name.split("@")[0] not in checked.stderr, checked.stderr
+
+
+def test_the_units_command_starts_a_replica(start: Start) -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(UNIT)
+    command = shlex.split(unit["Service"]["ExecStart"])
+    assert unit["Service"]["WorkingDirectory"] == "/opt/kv-explorer"
+    assert command[0] == "/opt/kv-explorer/.venv/bin/python"
+    settings = {
+        name.removeprefix("KV_EXPLORER_").lower(): value
+        for name, value in unit_environment().items()
+        if name.startswith("KV_EXPLORER_") and value != "%i"
+    }
+    running = start(command=[sys.executable, *command[1:]], **settings)
+    assert ask(f"{running.url}/").status == 200
+    assert ask(f"{running.url}/", "evil.example").status == 400
+    assert os.path.samefile(ROOT, f"/proc/{running.process.pid}/cwd")

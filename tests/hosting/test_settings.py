@@ -1,0 +1,102 @@
+"""Settings of the hosted form: every variable checked before anything starts, in one sentence."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from hosting.settings import Settings, SettingsError, for_streamlit, read
+from tests.hosting.replicas import ROOT
+
+
+def test_without_any_variable_it_serves_this_machine() -> None:
+    assert read({"PATH": "/bin", "HOME": "/"}) == Settings()
+    assert Settings().hosts == ("localhost", "127.0.0.1")
+    assert Settings().prefix == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("PORT", "8080", "port", 8080),
+        ("ADDRESS", "0.0.0.0", "address", "0.0.0.0"),
+        ("ADDRESS", "::1", "address", "::1"),
+        ("BASE_PATH", "/tools/kv/", "base_path", "tools/kv"),
+        ("BASE_PATH", "/", "base_path", ""),
+        ("FRAME_ANCESTORS", "none", "frame_ancestors", ("'none'",)),
+        ("FRAME_ANCESTORS", "https://wiki.example.com, https://*.example.net:8443", "frame_ancestors",
+         ("'self'", "https://wiki.example.com", "https://*.example.net:8443")),
+        ("PICTURE_CACHE_BYTES", "0", "picture_cache_bytes", 0),
+        ("LOG_LEVEL", "WARNING", "log_level", "warning"),
+    ],
+)  # fmt: skip
+def test_what_is_taken(name: str, text: str, field: str, value: object) -> None:
+    chosen = read({f"KV_EXPLORER_{name}": text, "KV_EXPLORER_ALLOWED_HOSTS": "kv.example.com,*.Example.net"})
+    assert getattr(chosen, field) == value
+    assert chosen.hosts[2:] == ("kv.example.com", "*.example.net")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("PORT", "abc", "a whole number from 1 to 65,535"),
+        ("PORT", "0", "a whole number from 1 to 65,535"),
+        ("PORT", "٨٠", "a whole number"),
+        ("ADDRESS", "localhost", "an IP address of this machine"),
+        ("BASE_PATH", "../etc", "a path such as kv"),
+        ("BASE_PATH", "a b", "a path such as kv"),
+        ("ALLOWED_HOSTS", "http://kv.example.com", "host names without ports"),
+        ("ALLOWED_HOSTS", " , ", "host names without ports"),
+        ("FRAME_ANCESTORS", "*", "none, self, or origins"),
+        ("FRAME_ANCESTORS", "https://a.example; script-src *", "none, self, or origins"),
+        ("MAX_CONNECTIONS", "1", "a whole number from 10 to 100,000"),
+        ("LOG_LEVEL", "loud", "debug, info, warning, error"),
+    ],
+)
+def test_what_is_refused(name: str, text: str, allowed: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read({f"KV_EXPLORER_{name}": text})
+    sentence = str(refused.value)
+    assert sentence.startswith(f"KV_EXPLORER_{name}: {text[:40]!r} given; allowed: ")
+    assert allowed in sentence
+    assert "\n" not in sentence
+
+
+def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
+    with pytest.raises(SettingsError, match="KV_EXPLORER_PROT: no such setting; nearest: KV_EXPLORER_PORT"):
+        read({"KV_EXPLORER_PROT": "8080"})
+
+
+def test_an_open_address_needs_the_names_that_visitors_use() -> None:
+    with pytest.raises(SettingsError, match="ALLOWED_HOSTS: none given for address 0.0.0.0"):
+        read({"KV_EXPLORER_ADDRESS": "0.0.0.0"})
+
+
+def test_streamlit_is_told_of_path_and_hosts() -> None:
+    told = for_streamlit(Settings(base_path="kv", allowed_hosts=("kv.example.com",)))
+    assert told["server.baseUrlPath"] == "kv"
+    assert told["server.allowedHosts"] == ["localhost", "127.0.0.1", "kv.example.com"]
+
+
+def started(**environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "serve.py"], cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_bad_setting_ends_the_start_with_its_sentence() -> None:
+    ended = started(KV_EXPLORER_PORT="99999")
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == "KV_EXPLORER_PORT: '99999' given; allowed: a whole number from 1 to 65,535"
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_port_in_use_ends_the_start_with_a_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = started(KV_EXPLORER_PORT=str(port))
+    assert ended.returncode == 1
+    assert f"127.0.0.1 port {port} cannot be listened on: Address already in use." in ended.stderr
+    assert "Traceback" not in ended.stderr

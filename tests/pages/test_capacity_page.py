@@ -1,0 +1,237 @@
+"""The Capacity page: what fits, what is too little, levers, the engines' lines, host memory, and pasted logs."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer import prose, start_log
+from explorer.frame import PAGES
+from kvmodel import catalog, log_answer, pool_figures, pool_log, pool_plan
+from kvmodel.case import Case
+from kvmodel.pool_plan import Startup
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG = (ROOT / "tests/data/pool_logs/vllm-0.6.4.log").read_text(encoding="utf-8")
+SAMPLE = prose.text("capacity", "log_sample_text")
+
+
+def opened(**query: str) -> AppTest:
+    os.chdir(ROOT)
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    at.switch_page(PAGES["capacity"])
+    for name, value in query.items():
+        at.query_params[name] = value
+    at.run()
+    assert not at.exception
+    return at
+
+
+def texts(at: AppTest) -> str:
+    return "\n".join(element.value for element in (*at.markdown, *at.error, *at.success))
+
+
+def pressed(at: AppTest, section: str) -> AppTest:
+    label = prose.label("capacity", section)
+    at = next(button for button in at.button if button.label == label).click().run()
+    assert not at.exception
+    return at
+
+
+def explained(text: str, **query: str) -> AppTest:
+    at = opened(**query)
+    at.text_area(key=start_log.TEXT).set_value(text)
+    return pressed(at, "log_explain")
+
+
+def lever_rows(at: AppTest) -> dict[str, list[str]]:
+    return {row[0]: row[1:] for row in at.table[0].value.values.tolist()}
+
+
+# --- what fits ---
+
+
+def test_the_answer_comes_first():
+    """56.6 GiB of an A100 80 GB for Llama 3 8B: 0.25 GiB a request of 2,048 tokens, 1 GiB of 8,192."""
+    said = next(element.value for element in opened().markdown if "fit at once" in element.value)
+    assert said.startswith("**226 requests of 2,048 tokens** fit at once, or **56 of the longest**, 8,192 tokens")
+    assert "**56.6 GiB, 464,064 tokens**" in said
+    assert "expect 55.7 GiB to 57.2 GiB, that is 222 to 228 requests" in said
+
+
+def test_inputs_come_from_the_link_and_change_the_answer():
+    at = opened(
+        max_model_len="4096", utilization="0.9", decode_context="1024", model="llama-3.1-8b", gpu="h100-sxm5-80gb"
+    )
+    case = Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb", decode_context=1024)
+    figures = pool_figures.plan_figures(pool_plan.plan(Startup(case=case, max_model_len=4096, utilization=0.9)))
+    assert prose.text("capacity", "lead", figures) in texts(at)
+    assert at.number_input(key="max_model_len").value == 4096
+
+
+def test_a_change_goes_into_the_link():
+    at = opened()
+    at.number_input(key="max_model_len").set_value(2048).run()
+    at.number_input(key="decode_context").set_value(500).run()
+    assert at.query_params["decode_context"] in ("500", ["500"])  # what is bound the browser writes: tests/browser
+    assert "requests of 500 tokens** fit at once" in texts(at)
+    assert "of the longest**, 2,048 tokens" in texts(at)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"max_model_len": "abc"}, {"utilization": "7"}, {"pp": "-1"}, {"offload_gib": "<b>"}, {"unchunked": "perhaps"}],
+)
+def test_garbage_in_a_link_falls_back(query: dict[str, str]):
+    at = opened(**query)
+    assert "**226 requests of 2,048 tokens**" in texts(at)
+
+
+def test_the_bar_has_words_for_a_screen_reader():
+    (drawn,) = opened().get("plotly_chart")
+    assert "KV pool 56.6 GiB" in drawn.proto.alt
+    assert [trace["name"] for trace in json.loads(drawn.proto.spec)["data"]][: len(pool_plan.PARTS)] == list(
+        pool_plan.PARTS
+    )
+
+
+def test_a_hybrid_model_has_both_numbers():
+    said = texts(opened(model="gemma-3-27b", gpu="h200-sxm-141gb"))
+    assert "6.8 fit with the hybrid KV manager, **1.3 without it**" in said
+    assert "without it" not in texts(opened())
+
+
+# --- what is too little ---
+
+
+def test_a_refusal_says_need_has_and_the_longest_that_fits():
+    at = opened(model="llama-3.1-8b", gpu="l4")
+    (error,) = at.error
+    assert error.value.startswith("**It does not start.** One request of 131,072 tokens needs **16.0 GiB**")
+    assert "The longest request that fits has **" in error.value
+    said = texts(at)
+    assert "- KV in fp8" not in said, "half of 16 GiB is still more than there is"
+    assert "- tensor parallel over 2 GPUs" in said
+    assert "- requests of at most" in said
+    assert at.get("plotly_chart")
+
+
+def test_weights_that_do_not_fit_say_by_how_much_and_what_would():
+    at = opened(model="llama-3-70b")
+    (error,) = at.error
+    assert error.value.startswith("**The weights do not fit.** Weights (131 GiB)")
+    assert "too much** before any KV" in error.value
+    said = texts(at)
+    assert "- weights of the layers in 4 bits, which leaves a pool of" in said
+    assert "- tensor parallel over 2 GPUs, which leaves a pool of" in said
+    larger = catalog.gpu("b200-sxm-180gb").label
+    assert f"- {larger} in place of this GPU, which leaves a pool of" in said
+
+
+def test_a_tp_that_does_not_divide_the_heads_is_a_sentence():
+    at = opened(model="qwen2.5-7b", tp="8")
+    assert [warning.value.split("\\:")[0] for warning in at.warning] == ["tp"]
+
+
+# --- levers, lines, host memory ---
+
+
+def test_every_lever_of_the_question_frees_something():
+    rows = lever_rows(opened())
+    assert rows["as it is"][0] == "–"
+    assert rows["KV in fp8"][0] == "+28.32\N{NO-BREAK SPACE}GiB"
+    assert rows["utilisation 97\N{NO-BREAK SPACE}%"][0] == "+3.96\N{NO-BREAK SPACE}GiB"
+    assert set(map(len, rows.values())) == {4}
+    assert len(rows) == 7
+
+
+def test_with_whole_prompts_at_once_the_longest_length_frees_memory():
+    rows = lever_rows(opened(model="llama-3.1-8b", unchunked="true", max_model_len="32768"))
+    shorter = next(cells for name, cells in rows.items() if name.startswith("requests of at most 16,384"))
+    assert shorter[0] == "+1.69\N{NO-BREAK SPACE}GiB"
+
+
+def test_the_lines_of_every_engine():
+    at = opened()
+    lines = [element.value for element in at.code]
+    assert "GPU KV cache size: 464,064 tokens, Maximum concurrency for 8,192 tokens per request: 56.65x" in lines[0]
+    assert lines[2].startswith("# GPU blocks: 29004, # CPU blocks: 2048")
+    assert len(lines) == 5
+
+
+def test_host_memory_is_shared_among_the_gpus():
+    at = opened(tp="2", offload_gib="128")
+    assert "128 GiB of host memory, **64.0 GiB for each GPU**, keep **1,048,576 tokens**" in texts(at)
+
+
+# --- logs ---
+
+
+def test_a_log_is_explained_and_agrees():
+    at = explained(LOG)
+    said = texts(at)
+    assert prose.label("capacity", "log_good") in said
+    answer = log_answer.explain_text(LOG, Case(), {"model": start_log.model_of(LOG, Case())})
+    checks = at.table[1].value.values.tolist()
+    assert len(checks) == len(answer["findings"])
+    assert {row[4] for row in checks} <= {
+        prose.label("capacity", f"log_mark.{mark}") for mark in start_log.MARKS.values()
+    }
+    assert len(at.table[2].value) == len(pool_figures.log_values(answer["figures"]))
+
+
+def test_the_sample_is_one_of_the_field_cases():
+    """D12: 10.55 GiB, 230,528 tokens, 2.31x are 49,152 bytes a token in fp8."""
+    said = texts(pressed(opened(), "log_sample"))
+    assert "held against **Qwen3 30B-A3B**, which the log names" in said
+    assert "the model's own is **49,152**" in said
+    assert prose.label("capacity", "log_good") in said
+
+
+def test_a_wrong_model_is_flagged():
+    """The same memory and tokens cannot be those of the chosen model."""
+    nameless = "\n".join(line for line in SAMPLE.splitlines() if "model=" not in line)
+    at = explained(nameless)
+    assert prose.label("capacity", "log_bad") in texts(at)
+    assert "held against **Llama 3 8B**, the model chosen above" in texts(at)
+    marks = [row[4] for row in at.table[1].value.values.tolist()]
+    assert prose.label("capacity", "log_mark.wrong") in marks
+
+
+def test_words_for_every_figure_and_finding_there_can_be():
+    for figure in pool_log.LogFigures().__dataclass_fields__:
+        if figure not in ("engine", "version", "ranks", "printed"):
+            assert prose.text("capacity", f"figure.{figure}")
+    at = explained("KV Cache is allocated. #tokens: 251788, K size: 2.88 GB, V size: 2.88 GB")
+    assert len(at.table) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param("hello", "log: no line of an engine's memory or KV pool in it", id="no log"),
+        pytest.param("<script>alert(1)</script>", "log: no line", id="markup"),
+        pytest.param("x" * 1_100_000, "log: 1.05 MiB given; allowed: up to 1.00 MiB", id="too long"),
+    ],
+)
+def test_what_is_no_log_gets_a_sentence(text: str, sentence: str):
+    (error,) = explained(text).error
+    assert sentence in error.value.replace("\\", "")
+
+
+def test_markup_in_a_log_stays_text():
+    evil = "model='[x](http://192.0.2.1/)<img>' GPU KV cache size: 1,000 tokens Available KV cache memory: 1.00 GiB"
+    at = explained(evil)
+    shown = [element.value for element in at.markdown]
+    shown += [str(cell) for table in at.table for row in table.value.values.tolist() for cell in row]
+    assert not [words for words in shown if "](http" in words or "<img" in words.replace("\\<", "")]
+
+
+def test_a_log_goes_into_no_link_and_is_forgotten():
+    at = explained(LOG)
+    assert set(at.query_params) == set()
+    at = pressed(at, "log_forget")
+    assert len(at.table) == 1
+    assert start_log.TEXT not in at.query_params

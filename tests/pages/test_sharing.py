@@ -1,0 +1,168 @@
+"""Links, notices, the export menu and the page of one chart."""
+
+import ast
+import json
+import os
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer import export
+from explorer import links as page_links
+from explorer.frame import PAGES
+from kvmodel import __version__, charts, links, out_file
+from kvmodel.case import DEFAULTS, Case
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def opened(file: str, query: dict[str, str]) -> AppTest:
+    os.chdir(ROOT)
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    if file != "app.py":
+        at.switch_page(file)
+    for name, value in query.items():
+        at.query_params[name] = value
+    return at.run()
+
+
+def test_a_link_opens_the_same_numbers() -> None:
+    case = Case(model="llama-2-7b", gpu="h100-sxm5-80gb", tokens=6000, copy_gb_per_s=20.5, survival=0.25)
+    at = opened("pages/2_roofline.py", links.query(case))
+    assert not at.info
+    assert not at.warning
+    assert {field: at.session_state[field] for field in DEFAULTS} == vars(case)
+
+
+@pytest.mark.parametrize("file", ["app.py", "pages/1_kv_size.py", "pages/3_crossover.py"])
+def test_unknown_keys_and_other_formats_open_with_a_notice(file: str) -> None:
+    query = {"tokens": "5000", "sequence": "7", "colour": "red", "<b>x": "1", "last": "9", "v": "2"}
+    at = opened(file, query)
+    assert not at.exception
+    said = [info.value for info in at.info]
+    assert "format 2, and this version reads format 1" in said[0]
+    assert r"sequence, colour, \<b\>x, …" in said[1]
+    assert at.session_state["tokens"] == 5000, "what is known still counts"
+
+
+def test_a_link_without_a_format_opens_without_a_notice() -> None:
+    at = opened("pages/1_kv_size.py", {"tokens": "5000", "sources": "true", "embed": "true"})
+    assert not at.info
+
+
+def test_every_key_that_a_page_keeps_in_the_url_is_known() -> None:
+    """Otherwise a page's own link would open with a notice."""
+    bound = set()
+    for path in (*(ROOT / "explorer").glob("*.py"), *(ROOT / "pages").glob("*.py"), ROOT / "app.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                given = {keyword.arg: keyword.value for keyword in node.keywords}
+                if "bind" in given and isinstance(given.get("key"), ast.Constant):
+                    bound.add(given["key"].value)  # type: ignore[attr-defined]
+    unknown = bound - {*page_links.PAGE_KEYS, *DEFAULTS}
+    assert not unknown, f"add them to PAGE_KEYS in explorer/links.py: {sorted(unknown)}"
+
+
+def test_the_copied_link_holds_every_input_and_opens_the_page() -> None:
+    at = opened("pages/2_roofline.py", {"tokens": "5000"})
+    at.session_state["copy_link"] = True
+    at.run()
+    shown = [code.value for code in at.code if "v=1" in code.value]
+    assert urlsplit(shown[0]).path == "/roofline"
+    assert links.case_of(parse_qsl(urlsplit(shown[0]).query)) == Case(tokens=5000)
+
+
+def test_a_closed_menu_has_no_content() -> None:
+    at = opened("pages/2_roofline.py", {})
+    assert not at.get("download_button")
+    assert not [code for code in at.code if "iframe" in code.value]
+
+
+def test_an_open_menu_offers_every_kind_of_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    for pictures, offered in ((True, "SVG PNG CSV HTML Markdown"), (False, "CSV HTML Markdown")):
+        monkeypatch.setattr(export, "has_pictures", lambda pictures=pictures: pictures)
+        at = opened("pages/2_roofline.py", {"tokens": "5000"})
+        at.session_state["export-roofline"] = True
+        at.run()
+        assert not at.exception
+        assert [button.proto.label for button in at.get("download_button")] == offered.split()
+        framed = next(code.value for code in at.code if "iframe" in code.value)
+        assert "/embed?v=1&amp;" in framed or "/embed?v=1&" in framed
+        assert "chart=roofline" in framed
+
+
+def test_what_a_page_shows_is_what_it_exports() -> None:
+    """With other models beside the chosen one, and on a chart of every name that pages use."""
+    at = opened("pages/2_roofline.py", {"tokens": "5000"})
+    spec = json.loads(at.get("plotly_chart")[0].proto.spec)
+    drawn = charts.draw("roofline", Case(tokens=5000), palette=charts.STREAMLIT)
+    assert spec["data"] == json.loads(drawn.to_json())["data"]
+    assert out_file.chart_file("roofline", Case(tokens=5000), ".csv") == out_file.as_csv(
+        charts.points("roofline", Case(tokens=5000))
+    )
+
+
+@pytest.mark.parametrize("name", charts.NAMES)
+def test_every_chart_has_a_page_of_its_own(name: str) -> None:
+    at = opened("pages/9_embed.py", {"chart": name, "embed": "true", "v": "1", "tokens": "5000"})
+    assert not at.exception
+    assert not at.warning
+    assert not at.title
+    assert not at.sidebar.children
+    assert at.get("plotly_chart")[0].proto.alt == charts.alt(name, Case(tokens=5000))
+    assert f"kvmodel {__version__}" in at.caption[0].value
+    assert "tokens 5000" in at.caption[0].value
+    assert "v=1" in at.markdown[-1].value
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({}, "This address names no chart"),
+        ({"chart": "<b>"}, "This address names no chart"),
+        ({"chart": "crossover", "tokens": "x"}, "tokens: 'x' given"),
+        ({"chart": "crossover", "colour": "red"}, "colour: no such input"),
+        ({"chart": "crossover", "v": "2"}, "v: '2' given; allowed: 1"),
+        ({"chart": "crossover", "model": "llama-3-70b", "gpu": "l4"}, "model: llama-3-70b needs"),
+    ],
+)
+def test_an_address_that_is_wrong_gets_one_sentence(query: dict[str, str], sentence: str) -> None:
+    at = opened("pages/9_embed.py", query)
+    assert not at.exception
+    assert not at.get("plotly_chart")
+    assert [warning.value.replace("\\", "").startswith(sentence) for warning in at.warning] == [True]
+
+
+def test_the_page_of_one_chart_is_not_in_the_navigation() -> None:
+    assert "pages/9_embed.py" not in PAGES.values()
+
+
+@pytest.mark.parametrize(
+    ("url", "app"),
+    [
+        ("http://localhost:8501/", "http://localhost:8501"),
+        ("http://localhost:8501/roofline", "http://localhost:8501"),
+        ("https://kv.example.com/kv/", "https://kv.example.com/kv"),
+        ("https://kv.example.com/tools/kv/crossover", "https://kv.example.com/tools/kv"),
+        ("https://kv.example.com/kv/embed", "https://kv.example.com/kv"),
+        (None, links.APP),
+    ],
+)
+def test_the_apps_address_is_the_pages_without_its_own_path(
+    url: str | None, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "st", type("Seen", (), {"context": type("Context", (), {"url": url})}))
+    assert export.app_address() == app
+
+
+def test_markdown_shows_the_picture_by_address_only_where_charts_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "app_address", lambda: "https://kv.example.com/kv")
+    monkeypatch.setattr(export, "has_pictures", lambda: True)
+    monkeypatch.setattr(export, "_served_at", [])
+    assert "](<crossover.svg>)" in export.markdown("crossover", Case(), None)()
+    export.serve_charts_at("/kv/charts")
+    assert (
+        "](<https://kv.example.com/kv/charts/crossover.svg?v=1&model=" in export.markdown("crossover", Case(), None)()
+    )
