@@ -22,6 +22,7 @@ from kvmodel.case import Case
 
 EMBED = "embed"  # the page of one chart, which is not in the navigation
 FILES = (".svg", ".png", ".csv", ".html")
+LABELS = {".svg": "svg", ".png": "png", ".csv": "csv", ".html": "html", ".md": "markdown"}
 _served_at: list[str] = []  # where the entry serves charts by address; empty where it does not
 
 
@@ -88,7 +89,7 @@ def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> None:
 
 
 def download(name: str, suffix: str, content: Callable[[], str | bytes]) -> None:
-    label = {".md": "markdown"}.get(suffix, suffix.removeprefix("."))
+    label = LABELS[suffix]
     st.download_button(
         prose.label("share", label), content, f"{name}{suffix}", key=f"download-{name}{suffix}",
         help=prose.detail("share", label), on_click="ignore",

@@ -21,6 +21,7 @@ UNNAMED = "config"  # a file that was pasted, or that has the name they all have
 MOST_LETTERS = 80  # of a name; what is kept of it is shorter
 # Session state: how the file was read, why it was not, whether the inputs are open, and the widgets.
 READING, REFUSED, OPEN = "own_model_reading", "own_model_refused", "own_model_open"
+WEIGHTS = {"": "weights", "_active": "weights_active", "_unknown": "weights_unknown"}
 SOURCE, TEXT, FILE, NAME, DRAFTS, ASSUME = (
     "config_source", "config_text", "config_file", "config_name", "config_drafts", "config_assume",
 )  # fmt: skip
@@ -115,7 +116,7 @@ def read_as(reading: Reading) -> None:
     told = {
         "section": where,
         "fixed": prose.text("own_model", "fixed", numbers) if reading_figures.has_fixed_part(reading) else "",
-        "weights": prose.text("own_model", f"weights{reading_figures.weights_known(reading)}", numbers),
+        "weights": prose.text("own_model", WEIGHTS[reading_figures.weights_known(reading)], numbers),
     }
     with st.container(border=True):
         st.markdown(prose.text("own_model", "read_as", numbers | told))
