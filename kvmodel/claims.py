@@ -19,7 +19,8 @@ from kvmodel.scenarios import preset_case
 VERDICTS = ("holds", "holds if", "differs", "dated", "rule of thumb")
 SPEAKERS = ("article", "vllm-paper")
 TEXTS = ("says", "ours", "condition")
-VIEWS = ("length", "block-size", "winner-map", "preemptions", "figure19")  # charts of Crossover, named in its URL
+# Charts of Crossover, named in its URL.
+VIEWS = ("length", "block-size", "copy-rate", "winner-map", "preemptions", "figure19")
 PLACEHOLDER = re.compile(r"\[\[(\w+)\]\]")
 NUMBERS: dict[str, Callable[[Case], Figures]] = {
     "A01": claims_sizes.kv_formula,
