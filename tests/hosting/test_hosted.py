@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ from kvmodel import charts, out_file, pictures
 from kvmodel.case import Case
 from tests.hosting.conftest import Start
 from tests.hosting.replicas import ROOT, Replica, ask, free_port, missing, visit
+
+
+def in_a_loop(work):  # type: ignore[no-untyped-def]
+    """The result of a coroutine, in a thread of its own: a browser test before leaves its loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def test_health_and_readiness(replica: Replica) -> None:
@@ -38,7 +45,7 @@ def test_readiness_names_what_fails() -> None:
     def broken() -> None:
         raise OSError("a path nobody has to know")
 
-    answer = asyncio.run(health.Readiness({"catalog": health.read_catalog, "disk": broken}).answer(None))  # type: ignore[arg-type]
+    answer = in_a_loop(health.Readiness({"catalog": health.read_catalog, "disk": broken}).answer(None))  # type: ignore[arg-type]
     assert answer.status_code == 503
     assert json.loads(bytes(answer.body))["failed"] == {"disk": "OSError"}
     assert b"nobody" not in bytes(answer.body)
@@ -46,7 +53,7 @@ def test_readiness_names_what_fails() -> None:
 
 def test_readiness_notices_a_catalog_that_cannot_be_priced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "Case", lambda: Case(model="llama-3-70b", gpu="l4"))
-    answer = asyncio.run(health.Readiness(health.checks(ROOT)).answer(None))  # type: ignore[arg-type]
+    answer = in_a_loop(health.Readiness(health.checks(ROOT)).answer(None))  # type: ignore[arg-type]
     assert json.loads(bytes(answer.body))["failed"] == {"default_case": "DoesNotFit"}
 
 
@@ -244,7 +251,7 @@ class TestChartsByAddress:
             requests = [request_for(f"tokens={tokens}") for tokens in (*range(1, 13), 1, 1)]
             return [answer.status_code for answer in await asyncio.gather(*map(shared.answer, requests))]
 
-        statuses = asyncio.run(asked_at_once())
+        statuses = in_a_loop(asked_at_once())
         assert statuses == [200] * 8 + [503] * 4 + [200, 200], "those who ask for the same wait together"
 
     def test_the_least_recently_used_goes_first(self) -> None:
