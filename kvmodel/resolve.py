@@ -146,8 +146,9 @@ def require_request_fits(case: Case, resolved: Inputs) -> None:
     )
     if needed > resolved.pool_bytes_per_gpu:
         raise DoesNotFit(
-            f"tokens: {last:,} tokens of {catalog.model(case.model).name} need {format_bytes(float(needed))} of KV on each "
-            f"GPU, {case.gpu} at tp {case.tp} has {format_bytes(float(np.max(resolved.pool_bytes_per_gpu)))} left for it; "
+            f"tokens: {last:,} tokens of {catalog.model(case.model).name} need {format_bytes(float(needed))} of KV "
+            f"on each GPU, {case.gpu} at tp {case.tp} has "
+            f"{format_bytes(float(np.max(resolved.pool_bytes_per_gpu)))} left for it; "
             f"allowed: fewer tokens, more GPUs (tp), fp8 KV or a larger GPU"
         )
 
