@@ -216,8 +216,7 @@ class Live {
     field.addEventListener("pointerdown", () => (this.held = name));
     field.addEventListener("input", () => this.move(name, Number(field.value)));
     field.addEventListener("change", () => this.release());
-    field.addEventListener("pointerup", () => (this.held = null));
-    field.addEventListener("pointercancel", () => (this.held = null));
+    for (const ended of ["pointerup", "pointercancel"]) field.addEventListener(ended, () => this.release());
     return field;
   }
 
@@ -236,11 +235,12 @@ class Live {
 
   pull(event) { this.move("tokens", this.chart.nearest(this.data, event.clientX)); }
 
-  // Send every input that differs from the Case, once the hand rests.
+  // Send every input that differs from the Case, once the hand rests: not while it has gone on to another slider.
   release() {
     this.held = null;
     clearTimeout(this.timer);
     this.timer = setTimeout(() => {
+      if (this.held !== null) return;
       const { sliders } = this.data;
       const values = {};
       for (const [name, stop] of Object.entries(this.stops)) if (stop !== sliders[name].chosen) values[name] = sliders[name].values[stop];

@@ -17,7 +17,6 @@ from kvmodel.units import format_rate
 
 CHART = "svg.live-plot"
 MOST_PAINT_MS = 33
-BUSY_PAINT_MS = 250  # of a machine that does other work: the test is not one of the machine
 TRIES = 3  # other work on the machine delays a frame now and then
 COLOURS = {
     "light": {"swap": "rgb(0, 114, 178)", "recompute": "rgb(194, 65, 12)", "offload": "rgb(122, 79, 163)"},
@@ -101,7 +100,7 @@ def test_a_drag_is_painted_within_two_frames(page: Page) -> None:
         worst.append(paints[int(0.9 * len(paints))])
         if worst[-1] <= MOST_PAINT_MS:
             return
-    assert min(worst) <= BUSY_PAINT_MS, f"p90 of input to paint: {worst} ms"
+    pytest.fail(f"p90 of input to paint: {worst} ms")
 
 
 def stops_to_try(found: Basis) -> Iterator[dict[str, int]]:
@@ -186,23 +185,17 @@ def test_values_arrive_in_the_url_on_release_and_nothing_jumps(page: Page, name:
 
 
 def test_two_sliders_one_after_the_other_and_back(page: Page) -> None:
+    """The second is taken before the first has been sent: what the hand passes on its way is no answer of the reader's."""
     opened(page)
     drag(page, "survival", 0.5)
     page.mouse.up()
     drag(page, "gemm_efficiency", 0.2)
     page.mouse.up()
     page.wait_for_url(re.compile("survival=.*gemm_efficiency=|gemm_efficiency=.*survival="))
-    for _ in range(100):  # an earlier answer may stand in the URL first
-        wanted = expected(replace(Case(), **{name: float(value) for name, value in query(page).items()}))
-        if said(page) == wanted:
-            break
-        page.wait_for_timeout(100)
-    assert said(page) == wanted
+    chosen = {name: float(value) for name, value in query(page).items()}
     expect(page.locator(".live")).to_have_attribute("aria-busy", "false")
+    assert said(page) == expected(replace(Case(), **chosen))
     page.go_back()
-    page.wait_for_timeout(3000)
-    if "model" not in (slider(page, "gemm_efficiency").get_attribute("aria-valuetext") or ""):
-        page.go_back()  # where the hand was when Python's first answer came may stand in the history too
     expect(slider(page, "gemm_efficiency")).to_have_attribute("aria-valuetext", re.compile("model"))
 
 
