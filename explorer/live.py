@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import functools
-import hashlib
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from explorer import controls, prose, show, verdict
+from explorer.component import component
 from kvmodel import basis, curves
 from kvmodel.arrays import Floats
 from kvmodel.basis import Basis
@@ -23,7 +22,6 @@ from kvmodel.comparison import Comparison, compare_case
 from kvmodel.stops import RATE, SHARE, SURVIVAL
 from kvmodel.units import GB, SECONDS, format_bytes, format_count, format_percent, format_tokens, significant
 
-FILES = Path(__file__).resolve().parent.parent / "static" / "live"
 SCRIPTS = ("live.js", "chart.js", "numbers.js")
 COLORS = ("wait", "swap", "recompute", "offload", "both")  # as .streamlit/config.toml lists them
 SENT_TEXTS = (
@@ -34,19 +32,7 @@ MOST_PREEMPTIONS = 20  # that a page works out at every stop without delay
 TICKS = (128, 512, 2048, 8192, 32768, 131072, 524288, 2097152)
 
 
-def text_of(name: str) -> str:
-    return (FILES / name).read_text(encoding="utf-8")
-
-
-def loader() -> str:
-    """The script sent with a page; a new version of the others has a new address."""
-    version = hashlib.sha256("".join(text_of(name) for name in SCRIPTS).encode()).hexdigest()[:12]
-    return text_of("loader.js").replace("[[version]]", version)
-
-
-COMPONENT = st.components.v2.component(
-    "kv_live_crossover", html=text_of("live.html"), css=text_of("live.css"), js=loader()
-)
+COMPONENT = component("kv_live_crossover", "live", SCRIPTS)
 
 
 def crossover_of(result: Comparison) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from explorer import prose
+from explorer.component import component
 from kvmodel import pool_film
 from kvmodel.arrays import Floats
 from kvmodel.charts import pressure, theme
@@ -19,7 +18,6 @@ from kvmodel.pool_film import Film
 from kvmodel.simulation_results import Results
 from kvmodel.units import format_count
 
-FILES = Path(__file__).resolve().parent.parent / "static" / "pool"
 SCRIPTS = ("pool.js", "film.js")
 CATEGORIES = ("wait", "swap", "recompute", "offload", "both")  # as .streamlit/config.toml lists their colours
 STATE_COLORS = {"decode": "swap", "prefill": "both", "recompute": "recompute", "kept": "offload", "new": "wait"}
@@ -29,17 +27,7 @@ FULL = 65535  # times are sent as shares of the film, blocks as shares of the po
 KEY, AT, IN_URL = "pool", "at", "t"
 
 
-def text_of(name: str) -> str:
-    return (FILES / name).read_text(encoding="utf-8")
-
-
-def loader() -> str:
-    """The script sent with a page; a new version of the others has a new address."""
-    version = hashlib.sha256("".join(text_of(name) for name in SCRIPTS).encode()).hexdigest()[:12]
-    return text_of("loader.js").replace("[[version]]", version)
-
-
-COMPONENT = st.components.v2.component("kv_pool", html=text_of("pool.html"), css=text_of("pool.css"), js=loader())
+COMPONENT = component("kv_pool", "pool", SCRIPTS)
 
 
 def player(runs: Mapping[str, Results], block_tokens: int) -> None:
@@ -69,7 +57,8 @@ def payload(runs: Mapping[str, Results], films: Mapping[str, Film]) -> dict[str,
         "at": begin_s(films, end_s),
         "end": round(end_s, 2),
         "colors": {state: CATEGORIES.index(name) for state, name in STATE_COLORS.items()},
-        "texts": {name: text for name, text in texts.items() if name.startswith("film.")},
+        "texts": {name: text for name, text in texts.items() if name.startswith("film.")}
+        | {"failed": texts["film.failed"]},
         "runs": [
             {
                 "name": name,

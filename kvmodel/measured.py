@@ -112,7 +112,14 @@ def ids(row: Mapping[str, str]) -> dict[str, object]:
 
 
 def counts(row: Mapping[str, str], *names: str) -> dict[str, object]:
-    return {name: int(number(row, name)) if row[name] else 0 for name in names}
+    return {name: whole(row, name) if row[name] else 0 for name in names}
+
+
+def whole(row: Mapping[str, str], name: str) -> int:
+    value = number(row, name)
+    if value != int(value):
+        raise CaseError(f"{name}: {row[name]!r} given in row {row['id']}; allowed: a whole number")
+    return int(value)
 
 
 def number(row: Mapping[str, str], name: str) -> float:

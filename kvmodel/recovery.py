@@ -6,7 +6,8 @@ blocks is paid by every strategy and stands apart. All of it broadcasts over arr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from kvmodel.resolve import Inputs
 
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
 BLOCK_CASES = 32768  # arrays of 256 KiB
-FIXED = ("shape", "gpu", "kv_layers", "layout", "small_loads", "available", "objective")  # inputs that are no numbers
 TINY_S = 1e-12
 SPLIT_STEPS = 6  # evaluations for the best split of "both": its delay is then within 1 % of the least, mostly exact
 
@@ -153,20 +153,57 @@ def offload(inputs: Inputs) -> Price:
     recomputed after the load, and its prefill gives the next token. Writing, with locking the host memory for it, is
     off the critical path: in `out_s`, not in the delay.
     """
-    delay = gpu = back = read = tokens = 0.0
-    for preempted, context in _preemptions(inputs):
+
+    def resume(context: Numbers) -> _Resume:
         kept = inputs.survival * context
         stored = stored_tokens(inputs, context)
         load = np.maximum(stored - kept, 0.0)
         past = np.maximum(stored, kept)
         new = context - past
-        loading = costs.load_s(inputs, load) + inputs.next_token_s * ((load > 0) & (new <= 0))
-        delay = delay + preempted * (loading + costs.prefill_alone_s(inputs, new, past))
-        gpu = gpu + preempted * (costs.prefill_marginal_s(inputs, new, past) + costs.in_gpu_s(inputs, load))
-        back = back + preempted * loading
-        read = read + preempted * costs.moved_bytes(inputs, load)
-        tokens = tokens + preempted * new
-    stored_last = stored_tokens(inputs, last_context(inputs))
+        loading_s = costs.load_s(inputs, load) + inputs.next_token_s * ((load > 0) & (new <= 0))
+        return _Resume(loading_s + costs.prefill_alone_s(inputs, new, past), loading_s, load, new, past)
+
+    return _from_host_copy(inputs, resume, stored_tokens(inputs, last_context(inputs)))
+
+
+def both(inputs: Inputs) -> Price:
+    r"""Recompute the first x tokens while the rest is loaded from a whole host copy; x is chosen.
+
+    .. math:: t = \min_x \max(t_\text{prefill}(x), t_\text{in}(S - x))
+    """
+
+    def resume(context: Numbers) -> _Resume:
+        past = inputs.survival * context
+        split, slower_s = _best_split(inputs, past, context)
+        load = context - past - split
+        return _Resume(slower_s, costs.in_s(inputs, load), load, split, past)
+
+    band = np.maximum(inputs.copy_band, inputs.prefill_band)
+    return replace(_from_host_copy(inputs, resume, last_context(inputs)), band=band)
+
+
+@dataclass(frozen=True)
+class _Resume:
+    """One resume from a host copy: its delay and its load, the tokens loaded and recomputed, and those before them."""
+
+    delay_s: Numbers
+    loading_s: Numbers
+    load: Numbers
+    new: Numbers
+    past: Numbers
+
+
+def _from_host_copy(inputs: Inputs, resume: Callable[[Numbers], _Resume], stored_last: Numbers) -> Price:
+    """All preemptions of a strategy that writes each of `stored_last` tokens once, and resumes as `resume` says."""
+    delay = gpu = back = read = tokens = 0.0
+    for preempted, context in _preemptions(inputs):
+        one = resume(context)
+        delay = delay + preempted * one.delay_s
+        marginal = costs.prefill_marginal_s(inputs, one.new, one.past)
+        gpu = gpu + preempted * (marginal + costs.in_gpu_s(inputs, one.load))
+        back = back + preempted * one.loading_s
+        read = read + preempted * costs.moved_bytes(inputs, one.load)
+        tokens = tokens + preempted * one.new
     written = costs.moved_bytes(inputs, stored_last)
     writing = costs.out_s(inputs, stored_last)
     return Price(
@@ -179,38 +216,6 @@ def offload(inputs: Inputs) -> Price:
         host_bytes=written * inputs.tp,
         recomputed_tokens=tokens,
         band=np.maximum(inputs.copy_band, np.where(tokens > 0, inputs.prefill_band, 0.0)),
-    )
-
-
-def both(inputs: Inputs) -> Price:
-    r"""Recompute the first x tokens while the rest is loaded from a whole host copy; x is chosen.
-
-    .. math:: t = \min_x \max(t_\text{prefill}(x), t_\text{in}(S - x))
-    """
-    delay = gpu = back = read = tokens = 0.0
-    for preempted, context in _preemptions(inputs):
-        past = inputs.survival * context
-        split, slower_s = _best_split(inputs, past, context)
-        load = context - past - split
-        loading = costs.in_s(inputs, load)
-        delay = delay + preempted * slower_s
-        gpu = gpu + preempted * (costs.prefill_marginal_s(inputs, split, past) + costs.in_gpu_s(inputs, load))
-        back = back + preempted * loading
-        read = read + preempted * costs.moved_bytes(inputs, load)
-        tokens = tokens + preempted * split
-    last = last_context(inputs)
-    written = costs.moved_bytes(inputs, last)
-    writing = costs.out_s(inputs, last)
-    return Price(
-        victim_delay_s=delay,
-        out_s=writing + costs.pin_s(inputs, last),
-        in_s=back,
-        gpu_s=gpu + costs.out_gpu_s(inputs, last),
-        link_bytes=(read + written) * inputs.tp,
-        link_s=back + writing,
-        host_bytes=written * inputs.tp,
-        recomputed_tokens=tokens,
-        band=np.maximum(inputs.copy_band, inputs.prefill_band),
     )
 
 

@@ -111,6 +111,6 @@ def test_a_prefill_of_any_model_on_any_gpu_answers_or_names_the_missing_figure(g
         except catalog.CatalogError as error:
             assert "is missing" in str(error)  # noqa: PT017 - most of them answer
             continue
-        assert answer["floor_s"] <= answer["low_s"] * 1.5
+        assert 0 < float(answer["floor_s"]) <= float(answer["prefill_s"])
         assert 0 < float(answer["prefill_s"]) < 10_000
         assert 0 < float(answer["mfu"]) <= 1

@@ -37,6 +37,7 @@ def test_the_timing_of_an_engine(engine, timing):
     ("column", "given", "message"),
     [
         ("value", "fast", r"^value: 'fast' given in row T1; allowed: a number of 0 or more$"),
+        ("tokens", "1.5", r"^tokens: '1.5' given in row T1; allowed: a whole number$"),
         ("tokens", "-3", r"^tokens: '-3' given in row T1; allowed: a number of 0 or more$"),
         ("unit", "minutes", r"^unit: 'minutes' given in row T1; allowed: ms, s, us$"),
         ("gpu", "a100-sxm4-80g", r"^gpu: unknown id 'a100-sxm4-80g'; nearest: "),

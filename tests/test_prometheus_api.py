@@ -15,6 +15,7 @@ from scrapes import program, sample, vllm
 
 from kvmodel import cli, prometheus_api, prometheus_http
 from kvmodel.case import CaseError
+from tests.machine import free_port
 
 START_S, STOP_S, SCRAPED_S = 30, 10, 30
 
@@ -64,12 +65,6 @@ def _no_proxy(monkeypatch):
 
 
 # --- what goes wrong ---
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_nothing_listens():

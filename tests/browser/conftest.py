@@ -1,19 +1,18 @@
 """A running app and a Chromium to look at it with; both bounded in time, both on this machine only."""
 
-import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.machine import free_port, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
@@ -37,20 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
-
-
-def missing(what: str) -> NoReturn:
-    """Skip, or fail where KVMODEL_REQUIRE_ALL says that nothing may be left out."""
-    if os.environ.get("KVMODEL_REQUIRE_ALL"):
-        pytest.fail(what)
-    pytest.skip(what)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def is_healthy(url: str) -> bool:

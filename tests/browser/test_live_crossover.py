@@ -185,7 +185,7 @@ def test_values_arrive_in_the_url_on_release_and_nothing_jumps(page: Page, name:
 
 
 def test_two_sliders_one_after_the_other_and_back(page: Page) -> None:
-    """The second is taken before the first has been sent: what the hand passes on its way is no answer of the reader's."""
+    """The second is taken before the first has been sent: what the hand passes on its way is not sent."""
     opened(page)
     drag(page, "survival", 0.5)
     page.mouse.up()

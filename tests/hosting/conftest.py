@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosting.replicas import ROOT, Replica, free_port, missing, wait_until_ready
+from tests.hosting.replicas import ROOT, Replica, wait_until_ready
+from tests.machine import free_port, missing
 
 Start = Callable[..., Replica]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import time
@@ -11,7 +10,6 @@ import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -21,20 +19,6 @@ from websockets.sync.client import ClientConnection, connect
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "kv.example.com"
 START_S, STOP_S, ANSWER_S = 60, 10, 30
-
-
-def missing(what: str) -> NoReturn:
-    """Skip, or fail where KVMODEL_REQUIRE_ALL says that nothing may be left out."""
-    if os.environ.get("KVMODEL_REQUIRE_ALL"):
-        pytest.fail(what)
-    pytest.skip(what)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass

@@ -27,7 +27,8 @@ from explorer.frame import PAGES
 from kvmodel import catalog, charts, pictures
 from kvmodel.case import DEFAULTS, OPTIONS
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import ROOT, Replica, ask, missing, run_script, visit, visitor
+from tests.hosting.replicas import ROOT, Replica, ask, run_script, visit, visitor
+from tests.machine import missing
 
 FUZZ = int(os.environ.get("KVMODEL_FUZZ", "1"))
 NAMES = [Path(file).stem.partition("_")[2] for file in (*PAGES.values(), "pages/9_embed.py")]

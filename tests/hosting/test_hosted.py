@@ -24,7 +24,8 @@ from hosting import headers, health, log
 from kvmodel import charts, out_file, pictures
 from kvmodel.case import Case
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import ROOT, Replica, ask, free_port, missing, visit
+from tests.hosting.replicas import ROOT, Replica, ask, visit
+from tests.machine import free_port, missing
 
 
 def in_a_loop(work):  # type: ignore[no-untyped-def]

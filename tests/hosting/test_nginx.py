@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import HOST, ROOT, Replica, ask, free_port, missing, visit
+from tests.hosting.replicas import HOST, ROOT, Replica, ask, visit
+from tests.machine import free_port, missing
 
 EXAMPLES = ROOT / "docs" / "hosting"
 UNIT = EXAMPLES / "kv-explorer@.service"

@@ -1,14 +1,14 @@
 """The Capacity page: what fits, what is too little, levers, the engines' lines, host memory, and pasted logs."""
 
+import functools
 import json
-import os
 from pathlib import Path
 
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import prose, start_log
-from explorer.frame import PAGES
 from kvmodel import catalog, log_answer, pool_figures, pool_log, pool_plan
 from kvmodel.case import Case
 from kvmodel.pool_plan import Startup
@@ -18,15 +18,7 @@ LOG = (ROOT / "tests/data/pool_logs/vllm-0.6.4.log").read_text(encoding="utf-8")
 SAMPLE = prose.text("capacity", "log_sample_text")
 
 
-def opened(**query: str) -> AppTest:
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    at.switch_page(PAGES["capacity"])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
+opened = functools.partial(visit.opened, "capacity")
 
 
 def texts(at: AppTest) -> str:

@@ -1,12 +1,13 @@
 """The Claims page: every claim a card with its verdict, filters, links, charts on demand, and the release tables."""
 
+import functools
 import json
-import os
 import re
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import crossover, prose
@@ -19,16 +20,7 @@ IDS = claims.claim_ids()
 CARD = re.compile(r"-badge\[([^\]]+)\] :small\[:gray\[(\w\d\d), ")
 
 
-def opened(**query: str | list[str]) -> AppTest:
-    """The page as a visitor with this link sees it."""
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    at.switch_page(PAGES["claims"])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
+opened = functools.partial(visit.opened, "claims")
 
 
 def shown(at: AppTest) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """A config.json on the KV size page: pasted or uploaded, read or refused; its model on every page and in links."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import model_list, own_model, prose
@@ -24,12 +24,7 @@ SMALL = {
 
 
 def opened(page: str = "kv_size", **query: str) -> AppTest:
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if page != "home":
-        at.switch_page(PAGES[page])
-    for name, value in query.items():
-        at.query_params[name] = value
+    at = visit.visited(PAGES[page], **query)
     at.session_state[own_model.OPEN] = True
     return at.run()
 

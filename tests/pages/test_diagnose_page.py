@@ -1,8 +1,8 @@
 """The Diagnose page: what, why and which flag for samples, pasted and uploaded scrapes and a Prometheus; errors."""
 
+import functools
 import gzip
 import logging
-import os
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import prose
@@ -41,16 +42,7 @@ def sample(name: str) -> str:
     return (METRICS / f"{name}.prom").read_text(encoding="utf-8")
 
 
-def opened(**query: str) -> AppTest:
-    """The page as a visitor with this link sees it."""
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    at.switch_page(PAGES["diagnose"])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
+opened = functools.partial(visit.opened, "diagnose")
 
 
 def pasted(first: str, second: str = "", seconds: float | None = None, at: AppTest | None = None) -> AppTest:

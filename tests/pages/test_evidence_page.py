@@ -1,11 +1,11 @@
 """The Evidence page: figures first, filters in the link, and a reader's own measurement put into the inputs."""
 
 import json
-import os
 import re
 from pathlib import Path
 
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import prose
@@ -19,15 +19,7 @@ OWN_PREFILL_S = 0.5  # of 4,096 tokens of Llama 3 8B on an A100: slower than the
 
 
 def opened(page: str = "evidence", **query: str | list[str]) -> AppTest:
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if page != "home":
-        at.switch_page(PAGES[page])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
+    return visit.opened(page, **query)
 
 
 def said(at: AppTest) -> str:

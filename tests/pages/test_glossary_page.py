@@ -1,10 +1,11 @@
 """The glossary: a card a term, links to single cards, and every link in the prose leads somewhere."""
 
-import os
+import functools
 import re
 from pathlib import Path
 
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import glossary, prose
@@ -15,15 +16,7 @@ TERMS = glossary.terms()
 LINK = re.compile(r"\]\((?!https?://)([^)\s]+)\)")
 
 
-def opened(**query: str) -> AppTest:
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    at.switch_page(PAGES["glossary"])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
+opened = functools.partial(visit.opened, "glossary")
 
 
 def cards(at: AppTest) -> list[str]:

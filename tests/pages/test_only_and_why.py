@@ -1,10 +1,10 @@
 """Links that hide controls (`?only=`), and the arithmetic behind a toggle, on every page that prices a Case."""
 
-import os
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from visit import opened
 
 from explorer.controls import MAIN
 from explorer.frame import PAGES
@@ -13,18 +13,6 @@ from kvmodel.case import DEFAULTS
 ROOT = Path(__file__).resolve().parents[2]
 PRICED = ("home", "kv_size", "roofline", "crossover", "scenarios", "evidence")
 WITH_TOGGLE = tuple(page for page in PRICED if page != "kv_size")  # there the formula is what the page is about
-
-
-def opened(page: str, **query: str) -> AppTest:
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if page != "home":
-        at.switch_page(PAGES[page])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
 
 
 def controls(at: AppTest) -> set[str]:

@@ -1,13 +1,13 @@
 """Every page through Streamlit's own test client, with good and garbage links."""
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from visit import opened
 
 from explorer import prose
 from explorer.controls import MAIN, MORE, query_of
@@ -18,18 +18,6 @@ from kvmodel.scenarios import preset_case
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_INPUTS = ("claims", "path", "glossary", "diagnose")  # they have Cases of their own, or none
 WITH_INPUTS = [page for page in PAGES if page not in WITHOUT_INPUTS]
-
-
-def opened(page: str, **query: str) -> AppTest:
-    """A page as a visitor with this link sees it."""
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if page != "home":
-        at.switch_page(PAGES[page])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    return at
 
 
 def texts(at: AppTest) -> str:

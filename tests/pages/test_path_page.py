@@ -1,11 +1,11 @@
 """The guided path: every step opens cold, a question comes before its answer, and the URL holds the progress."""
 
+import functools
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+import visit
 from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
@@ -17,22 +17,12 @@ from kvmodel import guided_path, path_figures
 from kvmodel.case import DEFAULTS, CaseError
 from kvmodel.comparison import compare_case
 
-ROOT = Path(__file__).resolve().parents[2]
 STEPS = guided_path.steps()
 IDS = [step.id for step in STEPS]
 SERVER = guided_path.default_server()
 
 
-def opened(**query: str) -> AppTest:
-    """The page as a visitor with this link sees it."""
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    at.switch_page(PAGES["path"])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
+opened = functools.partial(visit.opened, "path")
 
 
 def said(at: AppTest) -> str:

@@ -1,16 +1,15 @@
 """The Pressure page: numbers first, inputs in the link, a pool to play, and long work that is asked for."""
 
 import base64
+import functools
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import pool_player, prose
-from explorer.frame import PAGES
 from explorer.links import PAGE_KEYS
 from kvmodel import pressure_figures, pressure_inputs, remedies
 from kvmodel.case import Case
@@ -19,21 +18,12 @@ from kvmodel.pressure_inputs import Demand, Pressure
 from kvmodel.simulation import Engine
 from kvmodel.units import format_percent
 
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"requests": "100", "requests_per_s": "9", "pool_percent": "8"}
 ASKED = Pressure(case=Case(), demand=Demand(requests=100, requests_per_s=9.0), pool_percent=8)
 MOST_PAYLOAD_BYTES = 60_000
 
 
-def opened(**query: str) -> AppTest:
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
-    at.switch_page(PAGES["pressure"])
-    for name, value in query.items():
-        at.query_params[name] = value
-    at.run()
-    assert not at.exception
-    return at
+opened = functools.partial(visit.opened, "pressure")
 
 
 def said(at: AppTest) -> str:

@@ -2,11 +2,11 @@
 
 import ast
 import json
-import os
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import export
@@ -19,13 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def opened(file: str, query: dict[str, str]) -> AppTest:
-    os.chdir(ROOT)
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if file != "app.py":
-        at.switch_page(file)
-    for name, value in query.items():
-        at.query_params[name] = value
-    return at.run()
+    return visit.visited(file, **query).run()
 
 
 def test_a_link_opens_the_same_numbers() -> None:

@@ -1,16 +1,12 @@
 """Every text exists in every language, with the same sections in the same order and the same numbers in them."""
 
-import os
-from pathlib import Path
-
 import pytest
-from streamlit.testing.v1 import AppTest
+from visit import opened
 
 from explorer import prose
 from explorer.frame import PAGES
 from explorer.language import DEFAULT, LANGUAGES
 
-ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path.stem for path in (prose.ROOT / DEFAULT).glob("*.md"))
 OTHERS = [language for language in LANGUAGES if language != DEFAULT]
 
@@ -30,23 +26,12 @@ def test_sections_and_numbers_are_the_same(language: str, file: str) -> None:
         assert bool(theirs[section].splitlines()[1:]) == bool(words.splitlines()[1:]), section
 
 
-def opened(page: str, language: str) -> AppTest:
-    os.chdir(ROOT)
-    test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
-    if page != "home":
-        test.switch_page(PAGES[page])
-    test.query_params["lang"] = language
-    return test.run()
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_opens_in_korean(page: str) -> None:
-    test = opened(page, "ko")
-    assert not test.exception
+    test = opened(page, lang="ko")
     assert test.title[0].value == prose.sections_in("ko", page)["title"].splitlines()[0]
 
 
 def test_an_unknown_language_is_english() -> None:
-    test = opened("home", "xx")
-    assert not test.exception
+    test = opened("home", lang="xx")
     assert test.title[0].value == prose.sections_in("en", "home")["title"].splitlines()[0]

@@ -1,0 +1,30 @@
+"""A page of the app as a visitor with a link sees it."""
+
+import os
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from explorer.frame import PAGES
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120
+HOME = "app.py"
+
+
+def visited(file: str, **query: str | list[str]) -> AppTest:
+    """The page of a file, before its first run."""
+    os.chdir(ROOT)
+    at = AppTest.from_file(str(ROOT / HOME), default_timeout=TIMEOUT_S)
+    if file != HOME:
+        at.switch_page(file)
+    for name, value in query.items():
+        at.query_params[name] = value
+    return at
+
+
+def opened(page: str, **query: str | list[str]) -> AppTest:
+    """A page by its name, run without an exception."""
+    at = visited(PAGES[page], **query).run()
+    assert not at.exception
+    return at
