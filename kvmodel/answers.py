@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from kvmodel import (
     capacity,
     catalog,
     engine_time,
-    hf_config,
     kv_cache,
     levers,
     pool_answers,
@@ -30,6 +29,9 @@ from kvmodel import (
 from kvmodel.case import BYTES_PER_VALUE, Case
 from kvmodel.copy_path import copy_path
 from kvmodel.units import GB, US
+
+if TYPE_CHECKING:
+    from kvmodel.hf_config import Reading
 
 Numbers = Mapping[str, Any]
 
@@ -50,7 +52,7 @@ def size(case: Case, numbers: Numbers) -> dict[str, Any]:
     }
 
 
-def fields_used(case: Case, reading: hf_config.Reading | None = None) -> dict[str, Any]:
+def fields_used(case: Case, reading: Reading | None = None) -> dict[str, Any]:
     """The figures that a model's KV size follows from: of its row, or the keys of its config.json."""
     model = catalog.model(case.model)
     if reading is not None:
@@ -70,7 +72,7 @@ def fields_used(case: Case, reading: hf_config.Reading | None = None) -> dict[st
     }
 
 
-def read_from(reading: hf_config.Reading | None) -> dict[str, Any]:
+def read_from(reading: Reading | None) -> dict[str, Any]:
     """What a config.json says beside the KV: assumptions, parameters, weights; nothing for a catalog's model."""
     if reading is None:
         return {}

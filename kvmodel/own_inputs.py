@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvmodel import hf_config, links
+from kvmodel import links
 from kvmodel.case import Case, CaseError, case_from
 from kvmodel.units import MIB
+
+if TYPE_CHECKING:
+    from kvmodel.hf_config import Reading
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def read(choices: Mapping[str, Any], own: tuple[str, ...]) -> tuple[Case, dict[s
     )
 
 
-def with_config(choices: Mapping[str, Any]) -> tuple[Mapping[str, Any], hf_config.Reading | None]:
+def with_config(choices: Mapping[str, Any]) -> tuple[Mapping[str, Any], Reading | None]:
     """Inputs with the model that `config` names as a text in place of the file, and how that was read.
 
     Raises CaseError, ConfigRefused.
@@ -135,6 +138,8 @@ def with_config(choices: Mapping[str, Any]) -> tuple[Mapping[str, Any], hf_confi
         return choices, None
     if "model" in choices:
         raise CaseError("config: given with a model; allowed: one of the two")
+    from kvmodel import hf_config  # for a file alone: it takes as long as the rest of an answer
+
     drafts = OWN["draft_layers"].read("draft_layers", choices.get("draft_layers", 0))
     assume = bool(choices.get("assume_defaults"))
     reading = hf_config.read_file(str(choices["config"]), assume_defaults=assume, draft_layers=drafts)
