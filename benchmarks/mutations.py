@@ -19,9 +19,12 @@ ROOT = Path(__file__).parent.parent
 WORKERS = 2
 MODEL_TESTS = (
     "step_time", "kv_cache", "transfer", "capacity", "resolve", "figure19", "measurements", "recovery", "break_even",
-    "verdict", "compare", "assumptions", "roofline", "units", "weights",
+    "verdict", "compare", "assumptions", "roofline", "units", "weights", "evidence", "calibration", "copy_path",
 )  # fmt: skip
-FIRST = {"costs": "recovery"}  # module -> whose tests to run first, where they are not called the same
+FIRST = {
+    "costs": "recovery",
+    "engine_time": "recovery",
+}  # module -> whose tests to run first, where they are not called the same
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ MUTATIONS = (
     Mutation(
         "state forgotten",
         "kv_cache.py",
-        "(held_tokens(group) * per_token + group.fixed_bytes)",
+        "(held_tokens(group) * per_token + group.fixed_bytes / tp)",
         "held_tokens(group) * per_token",
     ),
     Mutation(
@@ -172,8 +175,8 @@ MUTATIONS = (
     Mutation(
         "floor with efficiency",
         "step_time.py",
-        "compute_s = flop / (tp * gpu.peak_flop_per_s)",
-        "compute_s = flop / (tp * gpu.gemm_efficiency * gpu.peak_flop_per_s)",
+        "/ (tp * matrix_peak_flop_per_s(shape, gpu))",
+        "/ (tp * gpu.gemm_efficiency * matrix_peak_flop_per_s(shape, gpu))",
     ),
     # transfers
     Mutation("rate alone", "transfer.py", "return copies * per_copy_s + ", "return 0 * copies * per_copy_s + "),
@@ -200,7 +203,12 @@ MUTATIONS = (
         "shared_rate_bytes_per_s(inputs.h2d_bytes_per_s",
     ),
     # memory
-    Mutation("weights ignore tp", "capacity.py", "weights.weight_bytes(model) / tp", "weights.weight_bytes(model)"),
+    Mutation(
+        "weights ignore tp",
+        "capacity.py",
+        "weights.weight_bytes(model) / (tp * pp)",
+        "weights.weight_bytes(model) / pp",
+    ),
     Mutation(
         "activations as large as weights are wide",
         "capacity.py",
@@ -216,17 +224,22 @@ MUTATIONS = (
     # prices
     Mutation(
         "engine factor dropped",
-        "costs.py",
-        "inputs.engine_factor * kernels_s + inputs.request_overhead_s",
-        "kernels_s + inputs.request_overhead_s",
+        "engine_time.py",
+        "np.maximum(engine.engine_factor * kernels_s, steps * engine.host_step_s)",
+        "np.maximum(kernels_s, steps * engine.host_step_s)",
     ),
     Mutation(
         "request overhead dropped",
-        "costs.py",
-        "inputs.engine_factor * kernels_s + inputs.request_overhead_s",
-        "inputs.engine_factor * kernels_s",
+        "engine_time.py",
+        "return launched_s + engine.request_overhead_s",
+        "return launched_s",
     ),
-    Mutation("load overhead dropped", "costs.py", "copying_s + inputs.load_overhead_s", "copying_s"),
+    Mutation(
+        "load overhead dropped",
+        "costs.py",
+        "(copy_in_s(inputs, tokens) + inputs.load_overhead_s)",
+        "copy_in_s(inputs, tokens)",
+    ),
     Mutation(
         "survival ignored in recompute",
         "recovery.py",
@@ -243,8 +256,8 @@ MUTATIONS = (
     Mutation(
         "offload waits for its write",
         "recovery.py",
-        "delay = delay + preempted * (loading + costs.prefill_alone_s(inputs, new, past))",
-        "delay = delay + preempted * (loading + costs.out_s(inputs, load) + costs.prefill_alone_s(inputs, new, past))",
+        "_Resume(loading_s + costs.prefill_alone_s(inputs, new, past), ",
+        "_Resume(loading_s + costs.out_s(inputs, load) + costs.prefill_alone_s(inputs, new, past), ",
     ),
     Mutation(
         "offload writes at every preemption",
@@ -262,8 +275,8 @@ MUTATIONS = (
     Mutation(
         "V0's copies take nobody's time",
         "recovery.py",
-        "gpu_s=delay if inputs.swap_on_compute_stream else 0.0",
-        "gpu_s=0.0",
+        "gpu_s=delay if inputs.swap_on_compute_stream else kernel",
+        "gpu_s=kernel",
     ),
     Mutation(
         "both adds up",
@@ -285,10 +298,23 @@ MUTATIONS = (
     ),
     Mutation(
         "the host's part of a step",
-        "costs.py",
-        "return inputs.engine_factor * kernels_s + host_s",
-        "return inputs.engine_factor * kernels_s",
+        "engine_time.py",
+        "return launched_s + engine.decode_overhead_s + sequences * engine.decode_overhead_s_per_sequence",
+        "return launched_s",
     ),
+    Mutation(
+        "a host that waits for its kernels",
+        "engine_time.py",
+        "np.maximum(engine.engine_factor * kernels_s, engine.host_step_s)",
+        "(engine.engine_factor * kernels_s + engine.host_step_s)",
+    ),
+    Mutation("large messages as fast as small", "step_time.py", "gpu.all_reduce_large_share, 1.0)", "1.0, 1.0)"),
+    Mutation("four GPUs as two", "step_time.py", "gpu.all_reduce_beyond_pair_share, 1.0)", "1.0, 1.0)"),
+    Mutation("8-bit weights at the 16-bit peak", "step_time.py", "return most == 1\n", "return False\n"),
+    Mutation(
+        "older kernels as today's", "evidence.py", "older * np.asarray(gpu.gemm_efficiency)", "gpu.gemm_efficiency"
+    ),
+    Mutation("nothing is impossible", "calibration.py", "each.seconds < floor_s", "each.seconds < 0"),
     Mutation("link bytes of one GPU", "recovery.py", "link_bytes=size * inputs.tp", "link_bytes=size"),
     Mutation(
         "low above likely",
