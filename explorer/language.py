@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import tomllib
+from pathlib import Path
+
 import streamlit as st
+
+from kvmodel import words
 
 LANGUAGES = {"en": "English", "ko": "한국어"}
 DEFAULT = "en"
 LANGUAGE, PARAMETER = "language", "lang"  # session state; the URL
 WIDGET = "language_chosen"
+PROSE = Path(__file__).resolve().parent.parent / "assets" / "prose"
 
 
 def current() -> str:
@@ -20,7 +27,17 @@ def restore() -> None:
     named = st.query_params.get(PARAMETER)
     if named in LANGUAGES and WIDGET not in st.session_state:
         st.session_state[LANGUAGE] = named
+    words.speak(words_of(current()))
     write()
+
+
+@functools.cache
+def words_of(language: str) -> dict[str, str]:
+    """English text -> its translation, of what kvmodel says; nothing for English."""
+    found: dict[str, str] = {}
+    for file in sorted((PROSE / language / "words").glob("*.toml")):
+        found |= tomllib.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def choose() -> None:

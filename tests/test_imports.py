@@ -13,7 +13,7 @@ PACKAGE = ROOT / "kvmodel"
 
 # A module imports only from the lines above its own (charts also from each other).
 LAYERS = (
-    ("units", "arrays"),
+    ("units", "arrays", "words"),
     ("catalog_rows",),
     ("model_text",),
     ("catalog",),
@@ -105,7 +105,7 @@ LAYERS = (
     ("__main__",),
 )
 RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
-WITHOUT_NUMPY = ("units", "catalog_rows", "catalog", "assumptions", "weights", "case")
+WITHOUT_NUMPY = ("units", "words", "catalog_rows", "catalog", "assumptions", "weights", "case")
 
 
 def files(*folders: str) -> list[Path]:

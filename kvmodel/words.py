@@ -1,0 +1,27 @@
+"""The language of the texts that the model itself makes: charts, tables, sentences.
+
+Texts stand in English in the code, as with gettext. Who shows them in another language speaks it with :func:`speak`,
+for the running thread or task only; the command line and files never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+_spoken: ContextVar[Mapping[str, str]] = ContextVar("spoken", default={})
+
+
+def speak(translations: Mapping[str, str]) -> None:
+    """From here on :func:`say` gives these texts in place of the English ones; none of them for English."""
+    _spoken.set(translations)
+
+
+def say(english: str, **values: Any) -> str:
+    """A text in the language that is spoken, with its `{named}` values filled in.
+
+    A text without a translation stays English: tests, not readers, are told which one is missing.
+    """
+    text = _spoken.get().get(english, english)
+    return text.format(**values) if values else text
