@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
-_spoken: ContextVar[Mapping[str, str]] = ContextVar("spoken", default={})
+_spoken: ContextVar[Mapping[str, str]] = ContextVar("spoken", default=MappingProxyType({}))
 
 
 def speak(translations: Mapping[str, str]) -> None:
