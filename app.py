@@ -3,28 +3,33 @@
 import streamlit as st
 
 from explorer import controls, live, prose, show, verdict, why
-from explorer.frame import frame
+from explorer.frame import frame, places
 from kvmodel import parts
 from kvmodel.charts import home, theme
 from kvmodel.figures import figures
 
-answer, side, rest = frame("home")
-result = controls.comparison(answer, side, rest)
-numbers = figures(result)
-with answer:
-    st.markdown(prose.text("home", "lead", numbers))
-    live.crossover_of(result)
-with rest:
-    verdict.flips(result)
-    if st.toggle(prose.label("home", "timeline"), key="timeline_shown", bind="query-params"):
-        pieces = parts.parts(result.inputs)
-        show.chart(home.timeline(pieces, palette=theme.STREAMLIT), alt=home.timeline_alt(pieces), key="timeline")
-        st.caption(prose.text("home", "timeline_note_unknown" if result.notes else "timeline_note", numbers))
-    st.subheader(prose.label("home", "prices"))
-    verdict.prices(result)
-    st.caption(prose.text("home", "prices_note"))
-    why.toggle(result, ("swap", "recompute", "even_rate", "wait_for_blocks", "kv"))
-    verdict.sources(result)
-    st.subheader(prose.label("home", "next"))
-    for page in ("path", "kv_size", "roofline", "crossover", "scenarios"):
-        show.go_to(page, prose.text("home", f"next_{page}", numbers))
+
+def page() -> None:
+    answer, side, rest = places()
+    result = controls.comparison(answer, side, rest)
+    numbers = figures(result)
+    with answer:
+        st.markdown(prose.text("home", "lead", numbers))
+        live.crossover_of(result)
+    with rest:
+        verdict.flips(result)
+        if st.toggle(prose.label("home", "timeline"), key="timeline_shown", bind="query-params"):
+            pieces = parts.parts(result.inputs)
+            show.chart(home.timeline(pieces, palette=theme.STREAMLIT), alt=home.timeline_alt(pieces), key="timeline")
+            st.caption(prose.text("home", "timeline_note_unknown" if result.notes else "timeline_note", numbers))
+        st.subheader(prose.label("home", "prices"))
+        verdict.prices(result)
+        st.caption(prose.text("home", "prices_note"))
+        why.toggle(result, ("swap", "recompute", "even_rate", "wait_for_blocks", "kv"))
+        verdict.sources(result)
+        st.subheader(prose.label("home", "next"))
+        for page in ("path", "kv_size", "roofline", "crossover", "scenarios"):
+            show.go_to(page, prose.text("home", f"next_{page}", numbers))
+
+
+frame("home", page)

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from streamlit import config, file_util
 
 from explorer import export
-from hosting import health, log, server, turns
+from hosting import health, lean, log, server
 from hosting.charts import Charts
 from hosting.compressed import CompressedFiles
 from hosting.headers import SecurityHeaders
@@ -44,7 +44,9 @@ async def ready_before_the_first_visitor(_: st.App) -> AsyncIterator[None]:
     server.send_at_once()
     export.serve_charts_at(f"{settings.prefix}/charts")
     before_the_first_visitor()
-    turns.one_script_at_a_time()
+    lean.one_script_at_a_time()
+    lean.theme_read_once()
+    lean.messages_in_bundles()
     yield
 
 

@@ -23,12 +23,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from websockets.asyncio.client import ClientConnection, connect
 
-from benchmarks.pages import shown
+from benchmarks.pages import request, shown
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("", "kv_size", "roofline", "crossover")
@@ -73,13 +72,12 @@ def processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def run(connection: ClientConnection, page: str, states: WidgetStates) -> tuple[float, list[ForwardMsg]]:
+async def run(
+    connection: ClientConnection, page: str, states: WidgetStates, part: str = ""
+) -> tuple[float, list[ForwardMsg]]:
     """Seconds to the end of the script, and what the server sent. An exception on the page is an error."""
-    request = BackMsg()
-    request.rerun_script.page_name = page
-    request.rerun_script.widget_states.CopyFrom(states)
     start = time.perf_counter()
-    await connection.send(request.SerializeToString())
+    await connection.send(request(page, states, part))
     received = []
     async with asyncio.timeout(ANSWER_S):
         while True:
@@ -108,7 +106,7 @@ class Load:
         try:
             start = time.perf_counter()
             async with connect(self.address, max_size=None, compression=None, open_timeout=ANSWER_S) as connection:
-                states, tokens = shown((await run(connection, page, WidgetStates()))[1])
+                states, tokens, part = shown((await run(connection, page, WidgetStates()))[1])
                 self.first_s.append(time.perf_counter() - start)
                 while len(self.first_s) + len(self.errors) < self.sessions:
                     await asyncio.sleep(0.05)
@@ -116,7 +114,7 @@ class Load:
                 await asyncio.sleep(chance.uniform(0, every_s))
                 while time.perf_counter() < until[0]:
                     tokens.double_value = chance.randint(256, MOST_TOKENS)
-                    taken_s, _ = await run(connection, page, states)
+                    taken_s, _ = await run(connection, page, states, part)
                     self.moved_ms.append(1000 * taken_s)
                     await asyncio.sleep(max(0.0, chance.uniform(0.8, 1.2) * every_s - taken_s))
         except Exception as error:

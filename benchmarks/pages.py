@@ -54,13 +54,21 @@ def server() -> Iterator[int]:
         process.wait(10)
 
 
-def rerun(connection: ClientConnection, page: str, states: WidgetStates) -> tuple[float, list[ForwardMsg]]:
+def request(page: str, states: WidgetStates, part: str) -> bytes:
+    """What a browser sends when an input of a part of the page (a fragment) is changed; without one, on a visit."""
+    message = BackMsg()
+    message.rerun_script.page_name = page
+    message.rerun_script.widget_states.CopyFrom(states)
+    message.rerun_script.fragment_id = part
+    return message.SerializeToString()
+
+
+def rerun(
+    connection: ClientConnection, page: str, states: WidgetStates, part: str = ""
+) -> tuple[float, list[ForwardMsg]]:
     """Seconds from the request to the end of the script, and what the server sent."""
-    request = BackMsg()
-    request.rerun_script.page_name = page
-    request.rerun_script.widget_states.CopyFrom(states)
     start = time.perf_counter()
-    connection.send(request.SerializeToString())
+    connection.send(request(page, states, part))
     received = []
     while True:
         message = ForwardMsg.FromString(connection.recv())
@@ -73,27 +81,27 @@ def reruns_ms(port: int, page: str, count: int) -> list[float]:
     """Sorted times of reruns of one session, each with another sequence length."""
     with connect(f"ws://127.0.0.1:{port}/_stcore/stream", max_size=None) as connection:
         connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        states, tokens = shown(rerun(connection, page, WidgetStates())[1])
+        states, tokens, part = shown(rerun(connection, page, WidgetStates())[1])
         times = []
         for run in range(count):
             tokens.double_value = 2048 + 16 * run
-            taken_s, messages = rerun(connection, page, states)
+            taken_s, messages = rerun(connection, page, states, part)
             if not any(message.delta.new_element.WhichOneof("type") in CHARTS for message in messages):
                 raise SystemExit(f"{page}: a rerun drew no chart")
             times.append(1000 * taken_s)
     return sorted(times)
 
 
-def shown(messages: list[ForwardMsg]) -> tuple[WidgetStates, WidgetState]:
-    """What a browser would hold after the first run: the state of every widget, and that of the sequence length."""
-    states = WidgetStates()
-    tokens = None
+def shown(messages: list[ForwardMsg]) -> tuple[WidgetStates, WidgetState, str]:
+    """What a browser holds after the first run: states of the widgets, that of the sequence length, and its part."""
+    states, tokens, part = WidgetStates(), None, ""
     for message in messages:
         element = message.delta.new_element
         if element.WhichOneof("type") == "number_input":
             number = element.number_input
             widget = states.widgets.add(id=number.id, double_value=number.value if number.set_value else number.default)
-            tokens = widget if number.label == SEQUENCE_LENGTH else tokens
+            if number.label == SEQUENCE_LENGTH:
+                tokens, part = widget, message.delta.fragment_id
         elif element.WhichOneof("type") == "selectbox":
             box = element.selectbox
             states.widgets.add(id=box.id, string_value=box.raw_value if box.set_value else box.options[box.default])
@@ -101,7 +109,7 @@ def shown(messages: list[ForwardMsg]) -> tuple[WidgetStates, WidgetState]:
             states.widgets.add(id=element.checkbox.id, bool_value=element.checkbox.default)
     if tokens is None:
         raise SystemExit(f"the page has no input {SEQUENCE_LENGTH!r}")
-    return states, tokens
+    return states, tokens, part
 
 
 def cold_visits_s(port: int, chromium: str) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, crossover, prose, scenarios, show
+from explorer import controls, crossover, language, prose, scenarios, show
 from explorer.frame import PAGE
 from kvmodel import catalog, claims, curves, parts, releases, roofline_points
 from kvmodel.charts import home, kv_size, roofline, theme
@@ -16,15 +16,21 @@ from kvmodel.claims import Claim
 from kvmodel.claims_numbers import NONE, texts
 from kvmodel.comparison import compare_case
 from kvmodel.releases import Entry, Fact
+from kvmodel.words import say
 
 COLOURS = {"holds": "green", "holds if": "blue", "differs": "red", "dated": "violet", "rule of thumb": "orange"}
 UNTORN = "\\1\N{NO-BREAK SPACE}"
 Card = tuple[Claim, dict[str, str]]
 
 
-@st.cache_resource(show_spinner=False)
 def cards() -> tuple[Card, ...]:
-    """Every claim with its numbers as text: they depend on nothing a reader chooses, so they are computed once."""
+    """Every claim with its numbers as text."""
+    return cards_in(language.current())
+
+
+@st.cache_resource(show_spinner=False)
+def cards_in(spoken: str) -> tuple[Card, ...]:
+    """The numbers depend on nothing else that a reader chooses, so they are computed once a language."""
     return tuple((entry, texts(entry.numbers, entry.digits)) for entry in claims.ledger())
 
 
@@ -116,12 +122,12 @@ def said_text(entry: Claim) -> str:
     """Id, verdict, who says it, and what."""
     badge = f":{COLOURS[entry.verdict]}-badge[{verdict_label(entry.verdict)}]"
     by = prose.text("claims", "said", {"by": speaker_label(entry.by)})
-    return f"{badge} :small[:gray[{entry.id}, {by}]]\n\n**{prose.plain(entry.says)}**"
+    return f"{badge} :small[:gray[{entry.id}, {by}]]\n\n**{prose.plain(say(entry.says))}**"
 
 
 def found_text(entry: Claim, numbers: dict[str, str]) -> str:
     """Our number and the condition, each under its heading."""
-    ours, condition = (with_bold_numbers(text, numbers) for text in (entry.ours, entry.condition))
+    ours, condition = (with_bold_numbers(say(text), numbers) for text in (entry.ours, entry.condition))
     found, decides = (f":small[:gray[{prose.label('claims', name)}]]" for name in ("ours", "condition"))
     return f"{found}\\\n{ours}\n\n{decides}\\\n{condition}"
 
@@ -130,7 +136,7 @@ def with_bold_numbers(text: str, numbers: dict[str, str]) -> str:
     """A claim's text as Markdown, every computed number in bold and not torn from its unit."""
     pieces = claims.PLACEHOLDER.split(text)
     pieces[::2] = map(prose.plain, pieces[::2])
-    pieces[1::2] = [f"**{prose.plain(show.UNIT.sub(UNTORN, numbers[name]))}**" for name in pieces[1::2]]
+    pieces[1::2] = [f"**{prose.plain(show.UNIT.sub(UNTORN, say(numbers[name])))}**" for name in pieces[1::2]]
     return "".join(pieces)
 
 
@@ -171,7 +177,7 @@ def show_releases() -> None:
         with tab:
             if name == "place":
                 columns: tuple[str, ...] = ("engine", "victim", "goes", "resume")
-                rows = [[row.label, *map(_fact, (row.victim, row.goes, row.resume))] for row in releases.places()]
+                rows = [[say(row.label), *map(_fact, (row.victim, row.goes, row.resume))] for row in releases.places()]
             else:
                 columns = ("engine", "name", "from", "gone", "default", "note", "source")
                 rows = [_cells(entry) for entry in releases.entries() if entry.kind == name]
@@ -181,12 +187,12 @@ def show_releases() -> None:
 
 
 def _fact(fact: Fact) -> str:
-    return f"{prose.plain(fact.text)} ([{prose.plain(fact.version)}]({catalog.source(fact.source)['url']}))"
+    return f"{prose.plain(say(fact.text))} ([{prose.plain(say(fact.version))}]({catalog.source(fact.source)['url']}))"
 
 
 def _cells(entry: Entry) -> list[str]:
     seen = prose.text("claims", "seen", {"version": entry.seen}) if entry.seen else NONE
-    cells = [entry.since or seen, entry.gone, entry.default, entry.note]
+    cells = [entry.since or seen, entry.gone, *(text and say(text) for text in (entry.default, entry.note))]
     return [entry.engine, f"`{entry.name}`", *(prose.plain(cell or NONE) for cell in cells), _source(entry.source)]
 
 

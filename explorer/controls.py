@@ -7,6 +7,7 @@ URL is read when it brings something this session did not write itself: a link, 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ def comparison(answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGene
     chosen = inputs(answer, controls, rest)
     with answer:
         try:
-            result = compare_case(case_from(chosen))
+            result = priced(case_from(chosen))
         except CaseError as error:
             st.warning(prose.plain(str(error)))
             st.stop()
@@ -57,6 +58,12 @@ def comparison(answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGene
     with controls:
         export.copy_link(result.case)
     return result
+
+
+@functools.lru_cache(maxsize=256)
+def priced(case: Case) -> Comparison:
+    """A Case with its numbers, kept for the next run: most change nothing in it, and many visitors begin with one."""
+    return compare_case(case)
 
 
 def inputs(
@@ -187,12 +194,15 @@ def draw(controls: DeltaGenerator, rest: DeltaGenerator, fields: Sequence[str] |
         return chosen
     kept = st.session_state.get(KEPT, DEFAULTS)
     for field in (name for name in FIELDS if name not in chosen):
-        st.session_state[field] = chosen[field] = st.session_state.get(field, kept[field])
+        # Out of the session's state: Streamlit copies all of it for every widget.
+        chosen[field] = st.session_state.pop(field, kept[field])
     return chosen
 
 
 def widget(field: str) -> Any:
-    """The widget of one Case field, filled from the session state."""
+    """The widget of one Case field, filled from the session state, or with what it held while it was hidden."""
+    if field not in st.session_state:
+        st.session_state[field] = st.session_state.get(KEPT, DEFAULTS)[field]
     common: dict[str, Any] = {
         "label": prose.label("controls", field),
         "help": prose.detail("controls", field),
@@ -239,7 +249,8 @@ def preset(label: str, name: str) -> None:
 
 
 def set_preset(name: str) -> None:
-    base = {field: st.session_state.get(field, DEFAULTS[field]) for field in FIELDS}
+    kept = st.session_state.get(KEPT, DEFAULTS)
+    base = {field: st.session_state.get(field, kept[field]) for field in FIELDS}
     set_all(preset_case(name, case_from(accepted({k: str(v) for k, v in base.items() if v is not None})[0])))
 
 

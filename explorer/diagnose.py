@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import model_list, prose, to_top
+from explorer import language, model_list, prose, to_top
 from kvmodel import diagnose_text, metrics, metrics_text, own_inputs, prometheus_api, prometheus_http, sample_scrapes
 from kvmodel.case import CaseError, limits
 from kvmodel.catalog import gpu_ids
@@ -20,9 +20,10 @@ SOURCES = ("paste", "upload")
 PROMETHEUS = "prometheus"
 WINDOWS = ("15m", "1h", "6h", "1d", "7d")
 SAMPLE = "sample"  # in the URL: a sample to open the page with
-# Session state: the answer and its number, that one is asked for, whether the inputs are open, the sample in them.
+# Session state: the answer and its number, that one is asked for, whether the inputs are open, the sample in them, the
+# language of the answer.
 ANSWER, NUMBER, ASKED = "diagnosis", "diagnosis_number", "diagnosis_asked"
-INPUTS, SHOWN = "diagnosis_inputs", "diagnosis_sample"
+INPUTS, SHOWN, SPOKEN = "diagnosis_inputs", "diagnosis_sample", "diagnosis_language"
 NEW, AGAIN = "new", "again"  # asked for by the form or a sample, or again with more that is known
 KNOWN = ("model", "gpu", "tp", "gpu_hour", "engine_version")
 GIVEN = ("scrape", "scrape2", "seconds")
@@ -32,7 +33,8 @@ CLI_WORD = re.compile(r"--(seconds|gpu-hour|gpu|model|engine-version|match|tp)(?
 def answer() -> dict[str, Any] | None:
     """The answer to what was asked for, None while there is none; an error is shown, and the inputs stay open."""
     from_link()
-    asked = st.session_state.pop(ASKED, None)
+    changed = in_another_language()
+    asked = st.session_state.pop(ASKED, changed)
     if asked is not None:
         st.session_state.pop(ANSWER, None)
         with st.spinner(prose.label("diagnose", "reading")):
@@ -50,6 +52,14 @@ def answer() -> dict[str, Any] | None:
     draw()
     to_top.begin(st.session_state.get(NUMBER, 0))
     return found
+
+
+def in_another_language() -> str | None:
+    """An answer is in the language it was given in: where a reader has changed that, ask again if that is possible."""
+    state = st.session_state
+    before, state[SPOKEN] = state.get(SPOKEN), language.current()
+    changed = before is not None and before != state[SPOKEN]
+    return AGAIN if changed and state.get(ANSWER) and can_ask_again() else None
 
 
 def from_link() -> None:

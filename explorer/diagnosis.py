@@ -24,6 +24,7 @@ from kvmodel import (
 from kvmodel.case import case_from
 from kvmodel.charts import bands, theme
 from kvmodel.evidence_lines import Line
+from kvmodel.words import say
 
 Answer = Mapping[str, Any]
 COLOURS = {
@@ -150,7 +151,7 @@ def show_engines(answer: Answer) -> None:
     """A table of the engines where there are several."""
     rows = diagnose_text.engine_rows(dict(answer))
     if rows:
-        show.table(diagnose_text.ENGINE_COLUMNS, [[said(cell) for cell in row] for row in rows])
+        show.table(list(map(say, diagnose_text.ENGINE_COLUMNS)), [[said(cell) for cell in row] for row in rows])
         st.caption(prose.text("diagnose", "engines", {"shown": str(len(rows)), "total": str(len(answer["engines"]))}))
 
 
@@ -211,7 +212,7 @@ def watch(answer: Answer) -> None:
         download("dashboard", json.dumps(board, indent=2), "kv-dashboard.json", "application/json")
     with st.expander(prose.label("diagnose", "promql")):
         for what, expression in expressions.items():
-            st.markdown(said(what))
+            st.markdown(said(", ".join(map(say, what.split(", ")))))  # a time, and which quantile of it
             st.code(expression, language=None, wrap_lines=True)
 
 

@@ -1,8 +1,9 @@
-"""What every page begins with: page configuration, warm-up, navigation, and two columns."""
+"""What every page stands in: page configuration, warm-up, navigation, two columns, and what is drawn again."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -28,12 +29,23 @@ PAGES = {
 }
 
 
-def frame(page: str) -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
-    """Draw the frame of a page; gives three places: the answer, the controls right of it, and all the rest below.
+def frame(page: str, draw: Callable[[], None]) -> None:
+    """A page: its frame once a visit, and what its controls change, which alone is drawn again when they are moved."""
+    heading(page)
+    redrawn(draw)
+
+
+@st.fragment
+def redrawn(draw: Callable[[], None]) -> None:
+    language.speak()
+    draw()
+
+
+def places() -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
+    """Three places of a page: the answer, the controls right of it, and all the rest below.
 
     On a phone they follow each other, so the answer comes first and the controls are not far.
     """
-    heading(page)
     answer, controls = st.columns([2.4, 1], gap="large")
     return answer, controls, st.container()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from contextvars import ContextVar
 from pathlib import Path
 
 import streamlit as st
@@ -14,11 +15,18 @@ LANGUAGES = {"en": "English", "ko": "한국어"}
 DEFAULT = "en"
 LANGUAGE, PARAMETER = "language", "lang"  # session state; the URL
 WIDGET = "language_chosen"
+# Asked for once a text: the session's state takes thirty times as long.
+_current: ContextVar[str | None] = ContextVar("current", default=None)
 PROSE = Path(__file__).resolve().parent.parent / "assets" / "prose"
 
 
 def current() -> str:
-    """The language that texts are shown in."""
+    """The language that texts of this run are shown in."""
+    return _current.get() or chosen()
+
+
+def chosen() -> str:
+    """The session's language."""
     return str(st.session_state.get(LANGUAGE, DEFAULT))
 
 
@@ -27,8 +35,14 @@ def restore() -> None:
     named = st.query_params.get(PARAMETER)
     if named in LANGUAGES and WIDGET not in st.session_state:
         st.session_state[LANGUAGE] = named
-    words.speak(words_of(current()))
+    speak()
     write()
+
+
+def speak() -> None:
+    """Show the texts of this run in the session's language."""
+    _current.set(chosen())
+    words.speak(words_of(current()))
 
 
 @functools.cache

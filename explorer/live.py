@@ -18,7 +18,7 @@ from kvmodel.arrays import Floats
 from kvmodel.basis import Basis
 from kvmodel.case import Case
 from kvmodel.charts import crossover, theme
-from kvmodel.comparison import Comparison, compare_case
+from kvmodel.comparison import Comparison
 from kvmodel.stops import RATE, SHARE, SURVIVAL
 from kvmodel.units import GB, SECONDS, format_bytes, format_count, format_percent, format_tokens, significant
 
@@ -61,7 +61,7 @@ def crossover_of(result: Comparison) -> None:
 @functools.lru_cache(maxsize=64)
 def basis_of(case: Case) -> Basis:
     """Kept for what does not change the Case: a toggle, another reader of the same page."""
-    return basis.basis(compare_case(case))
+    return basis.basis(controls.priced(case))
 
 
 def take() -> None:

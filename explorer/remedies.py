@@ -8,6 +8,7 @@ from explorer import long_work, prose, show
 from kvmodel import pressure_figures, pressure_inputs, remedies, remedies_text
 from kvmodel.pressure_inputs import Pressure
 from kvmodel.units import format_count
+from kvmodel.words import say
 
 CELLS = (  # as the command line's table has them
     "place", "remedy", "article", "price", "gpus", "pool", "preemptions", "output", "ttft_p50", "ttft_p99", "itl_p50",
@@ -49,10 +50,10 @@ def section(server: Pressure) -> None:
         [prose.label("pressure", f"column.{name}") for name in COLUMNS],
         [[row[name] for name in COLUMNS] for row in cells],
     )
-    st.caption(prose.text("pressure", "remedies_note", {"rule": remedies.RULE}))
+    st.caption(prose.text("pressure", "remedies_note", {"rule": say(remedies.RULE)}))
     st.markdown(prose.text("pressure", "column.set"))
     show.bullets(f"`{row.id}`: {prose.plain(remedies_text.set_by(vars(row)))}" for row in simulated[1:])
-    refused = [f"{row.action}: {prose.plain(row.problem)}" for row in rows if row.problem]
+    refused = [f"{say(row.action)}: {prose.plain(row.problem)}" for row in rows if row.problem]
     if refused:
         st.markdown(prose.text("pressure", "refused"))
         show.bullets(refused)

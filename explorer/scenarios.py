@@ -7,11 +7,12 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, prose, show
+from explorer import controls, language, prose, show
 from kvmodel import tables
 from kvmodel.charts import scenarios as charts
 from kvmodel.charts import theme
 from kvmodel.scenarios import Outcome, Row, condition_text, table
+from kvmodel.words import say
 
 
 @st.cache_resource(show_spinner=False)
@@ -20,9 +21,14 @@ def rows() -> tuple[Row, ...]:
     return table()
 
 
-@st.cache_resource(show_spinner=False)
 def overview() -> tuple[Any, str]:
     """The chart of all rows, and its alternative text."""
+    return overview_in(language.current())
+
+
+@st.cache_resource(show_spinner=False)
+def overview_in(spoken: str) -> tuple[Any, str]:
+    """The same, for each language that is spoken."""
     return charts.outcomes(rows(), palette=theme.STREAMLIT), charts.outcomes_alt(rows())
 
 
@@ -58,4 +64,4 @@ def _cells(outcome: Outcome) -> list[str]:
 
 
 def _case_label(outcome: Outcome) -> str:
-    return f"{outcome.variant}, {prose.label('scenarios', f'condition.{outcome.condition}')}"
+    return f"{say(outcome.variant)}, {prose.label('scenarios', f'condition.{outcome.condition}')}"

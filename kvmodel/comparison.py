@@ -15,6 +15,7 @@ from kvmodel.recovery import Price
 from kvmodel.resolve import Inputs
 from kvmodel.units import format_bytes, format_count
 from kvmodel.verdict import Verdict, verdict
+from kvmodel.words import say
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Comparison:
     def wait_for_blocks_s(self) -> float:
         return float(costs.wait_for_blocks_s(self.inputs))
 
-    @cached_property
+    @property
     def notes(self) -> tuple[str, ...]:
         return notes(self.inputs)
 
@@ -56,11 +57,15 @@ def notes(inputs: Inputs) -> tuple[str, ...]:
         return ()
     each = float(costs.moved_bytes(inputs, inputs.decode_context))
     pool, batch = float(np.asarray(inputs.pool_bytes_per_gpu)), float(np.asarray(inputs.decode_batch))
-    return (
-        f"decode_batch: {format_count(batch)} running requests need {format_bytes(each * batch)} of KV on each GPU, "
-        f"the pool has {format_bytes(pool)}; allowed: up to {format_count(pool // each)}; "
-        "prices that rest on the batch are left out",
+    note = say(
+        "decode_batch: {batch} running requests need {size} of KV on each GPU, the pool has {pool}; allowed: up to "
+        "{most}; prices that rest on the batch are left out",
+        batch=format_count(batch),
+        size=format_bytes(each * batch),
+        pool=format_bytes(pool),
+        most=format_count(pool // each),
     )
+    return (note,)
 
 
 def compare(**choices: Any) -> dict[str, Any]:

@@ -3,25 +3,30 @@
 import streamlit as st
 
 from explorer import controls, prose, show, why
-from explorer.frame import frame
+from explorer.frame import frame, places
 from kvmodel import roofline_points
 from kvmodel.charts import roofline, theme
 from kvmodel.figures import case_figures, roofline_figures
 
-answer, side, rest = frame("roofline")
-result = controls.comparison(answer, side, rest)
-line, step = roofline_points.roofline_of(result), roofline_points.step_curve(result)
-numbers = case_figures(result) | roofline_figures(result, line, step)
-with answer:
-    st.markdown(prose.text("roofline", "lead", numbers))
-    st.subheader(prose.label("roofline", "roofline"))
-    show.chart(roofline.roofline(line, palette=theme.STREAMLIT), alt=roofline.roofline_alt(line), key="roofline")
-    st.markdown(prose.text("roofline", "prefill", numbers))
-    st.markdown(prose.text("roofline", "decode" if "decode_rate" in numbers else "decode_none", numbers))
-with rest:
-    st.subheader(prose.label("roofline", "step"))
-    st.markdown(prose.text("roofline", "step_lead" if step.knee_tokens else "step_lead_no_knee", numbers))
-    show.chart(roofline.step_time(step, palette=theme.STREAMLIT), alt=roofline.step_time_alt(step), key="step-time")
-    st.markdown(prose.text("roofline", "article", numbers))
-    st.caption(prose.text("roofline", "peaks", numbers))
-    why.toggle(result, ("prefill_rate", "recompute", "wait_for_blocks"))
+
+def page() -> None:
+    answer, side, rest = places()
+    result = controls.comparison(answer, side, rest)
+    line, step = roofline_points.roofline_of(result), roofline_points.step_curve(result)
+    numbers = case_figures(result) | roofline_figures(result, line, step)
+    with answer:
+        st.markdown(prose.text("roofline", "lead", numbers))
+        st.subheader(prose.label("roofline", "roofline"))
+        show.chart(roofline.roofline(line, palette=theme.STREAMLIT), alt=roofline.roofline_alt(line), key="roofline")
+        st.markdown(prose.text("roofline", "prefill", numbers))
+        st.markdown(prose.text("roofline", "decode" if "decode_rate" in numbers else "decode_none", numbers))
+    with rest:
+        st.subheader(prose.label("roofline", "step"))
+        st.markdown(prose.text("roofline", "step_lead" if step.knee_tokens else "step_lead_no_knee", numbers))
+        show.chart(roofline.step_time(step, palette=theme.STREAMLIT), alt=roofline.step_time_alt(step), key="step-time")
+        st.markdown(prose.text("roofline", "article", numbers))
+        st.caption(prose.text("roofline", "peaks", numbers))
+        why.toggle(result, ("prefill_rate", "recompute", "wait_for_blocks"))
+
+
+frame("roofline", page)

@@ -3,21 +3,26 @@
 import streamlit as st
 
 from explorer import controls, prose, scenarios, show, why
-from explorer.frame import frame
+from explorer.frame import frame, places
 from kvmodel.scenarios import judge
 
-answer, side, rest = frame("scenarios")
-result = controls.comparison(answer, side, rest)
-with answer:
-    st.markdown(prose.text("scenarios", "lead"))
-    st.subheader(prose.label("scenarios", "chart"))
-    figure, alt = scenarios.overview()
-    show.chart(figure, alt=alt, key="scenarios")
-    st.caption(prose.text("scenarios", "note"))
-with rest:
-    for row in scenarios.rows():
-        scenarios.show_row(row)
-    st.subheader(prose.label("scenarios", "own"))
-    st.markdown(prose.text("scenarios", "own_lead"))
-    scenarios.show_outcomes([judge(result.case, result.case.model, "own")])
-    why.toggle(result, ("swap", "recompute", "even_rate"))
+
+def page() -> None:
+    answer, side, rest = places()
+    result = controls.comparison(answer, side, rest)
+    with answer:
+        st.markdown(prose.text("scenarios", "lead"))
+        st.subheader(prose.label("scenarios", "chart"))
+        figure, alt = scenarios.overview()
+        show.chart(figure, alt=alt, key="scenarios")
+        st.caption(prose.text("scenarios", "note"))
+    with rest:
+        for row in scenarios.rows():
+            scenarios.show_row(row)
+        st.subheader(prose.label("scenarios", "own"))
+        st.markdown(prose.text("scenarios", "own_lead"))
+        scenarios.show_outcomes([judge(result.case, result.case.model, "own")])
+        why.toggle(result, ("swap", "recompute", "even_rate"))
+
+
+frame("scenarios", page)

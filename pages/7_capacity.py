@@ -1,16 +1,21 @@
 """How many requests fit, where one GPU's memory goes, what each lever frees, and why a log says something else."""
 
 from explorer import capacity, start_log
-from explorer.frame import frame
+from explorer.frame import frame, places
 
-answer, side, rest = frame("capacity")
-startup, host_gib = capacity.asked(answer, side, rest)
-with answer:
-    plan = capacity.planned(startup)
-    capacity.lead(plan)
-    capacity.memory(plan)
-    capacity.freed(startup)
-with rest:
-    capacity.host(plan, host_gib)
-    start_log.section(startup.case)
-    capacity.prints(plan)
+
+def page() -> None:
+    answer, side, rest = places()
+    startup, host_gib = capacity.asked(answer, side, rest)
+    with answer:
+        plan = capacity.planned(startup)
+        capacity.lead(plan)
+        capacity.memory(plan)
+        capacity.freed(startup)
+    with rest:
+        capacity.host(plan, host_gib)
+        start_log.section(startup.case)
+        capacity.prints(plan)
+
+
+frame("capacity", page)

@@ -3,28 +3,33 @@
 import streamlit as st
 
 from explorer import path, path_state, prose, show, to_top
-from explorer.frame import frame
+from explorer.frame import frame, places
 from kvmodel import guided_path, path_figures
 
-places = frame("path")
-answer = places[0]
-path_state.come_back()
-with answer:
-    step, given = path_state.current(), path_state.guesses()
-    path.progress(step, given)
-    st.caption(prose.text("path", "where", path.position(step)))
-    st.subheader(path.name(step))
-result = path.result_of(step, places)
-with answer:
-    counted = path_state.server()
-    numbers = show.untorn(path_figures.figures(step, result, counted))
-    st.markdown(prose.text("path", f"idea.{step.id}", numbers))
-    if step.id == "matter":
-        path.server_inputs(counted)
-    path.question(step, result, given, counted, numbers)
-    if step.id in given:
-        path.reveal(step, result, counted, numbers)
-    path.move(step, answered=step.id in given)
-    if step is guided_path.steps()[-1] and step.id in given:
-        path.done(result)
-    to_top.begin(step.number)
+
+def page() -> None:
+    columns = places()
+    answer = columns[0]
+    path_state.come_back()
+    with answer:
+        step, given = path_state.current(), path_state.guesses()
+        path.progress(step, given)
+        st.caption(prose.text("path", "where", path.position(step)))
+        st.subheader(path.name(step))
+    result = path.result_of(step, columns)
+    with answer:
+        counted = path_state.server()
+        numbers = show.untorn(path_figures.figures(step, result, counted))
+        st.markdown(prose.text("path", f"idea.{step.id}", numbers))
+        if step.id == "matter":
+            path.server_inputs(counted)
+        path.question(step, result, given, counted, numbers)
+        if step.id in given:
+            path.reveal(step, result, counted, numbers)
+        path.move(step, answered=step.id in given)
+        if step is guided_path.steps()[-1] and step.id in given:
+            path.done(result)
+        to_top.begin(step.number)
+
+
+frame("path", page)

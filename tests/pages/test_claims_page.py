@@ -130,4 +130,4 @@ def test_the_readers_inputs_wait_for_the_next_page():
     at.switch_page(PAGES["claims"]).run()
     at.query_params.clear()
     at.switch_page(PAGES["crossover"]).run()
-    assert at.session_state["tokens"] == 10000
+    assert visit.inputs(at)["tokens"] == 10000

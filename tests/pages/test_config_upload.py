@@ -58,7 +58,7 @@ def texts(at: AppTest) -> str:
 def refusal(at: AppTest) -> str:
     """The one sentence, as a visitor reads it; the model in use is still the catalog's."""
     (error,) = at.error
-    assert at.session_state["model"] == "llama-3-8b"
+    assert visit.inputs(at)["model"] == "llama-3-8b"
     return error.value.replace("\\", "")
 
 
@@ -68,7 +68,7 @@ def refusal(at: AppTest) -> str:
 def test_a_pasted_config_becomes_the_model():
     at = pasted(GEMMA, name="Our Gemma")
     assert not at.error
-    assert at.session_state["model"] == hf_config.read_text(GEMMA, name="our-gemma").text
+    assert visit.inputs(at)["model"] == hf_config.read_text(GEMMA, name="our-gemma").text
     said = texts(at)
     assert "**our-gemma**, read from `text_config`: 80.0 KiB of KV" in said
     assert "27,009,346,304 parameters" in said
@@ -87,7 +87,7 @@ def test_both_numbers_of_a_hybrid_model_with_the_reason():
 
 def test_an_uploaded_config_is_named_after_its_file():
     at = uploaded("My Model.json", json.dumps(SMALL).encode())
-    assert at.session_state["model"].startswith("custom~my-model~")
+    assert visit.inputs(at)["model"].startswith("custom~my-model~")
     assert uploaded("config.json", json.dumps(SMALL).encode()).session_state["model"].startswith("custom~llama~")
 
 
@@ -143,7 +143,7 @@ def test_five_mib_are_too_many(how: str):
 
 def test_a_refused_file_leaves_the_model_before_it_in_use():
     at = pasted(json.dumps(SMALL))
-    mine = at.session_state["model"]
+    mine = visit.inputs(at)["model"]
     at.session_state[own_model.OPEN] = True
     at.run()
     at.text_area(key=own_model.TEXT).set_value("{")
@@ -161,7 +161,7 @@ def test_markup_in_a_name_does_not_reach_the_page():
         pasted(json.dumps(SMALL), name=MARKUP[:80]),
         pasted(json.dumps(SMALL | {"_name_or_path": f"a/{MARKUP}"})),
     ):
-        name = catalog.model(at.session_state["model"]).label
+        name = catalog.model(visit.inputs(at)["model"]).label
         assert name.replace("-", "").replace(".", "").isalnum()
         assert "](http" not in texts(at)
         assert "<img" not in texts(at)
@@ -169,7 +169,7 @@ def test_markup_in_a_name_does_not_reach_the_page():
 
 def test_an_address_for_a_name_becomes_no_link():
     at = pasted(json.dumps(SMALL), name="www.example.com")
-    assert catalog.model(at.session_state["model"]).label == "example.com"
+    assert catalog.model(visit.inputs(at)["model"]).label == "example.com"
 
 
 @pytest.mark.parametrize("where", [{"model_type": MARKUP}, {MARKUP: 1}, {"num_hidden_layers": MARKUP}])
@@ -187,11 +187,11 @@ def test_markup_in_keys_and_values_stays_text(where: dict[str, object]):
 
 def test_the_model_is_kept_from_page_to_page_under_its_name():
     at = pasted(json.dumps(SMALL), name="mine")
-    text = at.session_state["model"]
+    text = visit.inputs(at)["model"]
     for page in ("roofline", "crossover", "scenarios", "capacity", "evidence", "home", "kv_size"):
         at.switch_page(PAGES[page]).run()
         assert not at.exception, page
-        assert at.session_state["model"] == text, page
+        assert visit.inputs(at)["model"] == text, page
         assert at.query_params["model"] in (text, [text])
         assert at.selectbox(key="model").options[0] == "mine"
         assert "custom~" not in texts(at)
@@ -203,7 +203,7 @@ def test_a_link_brings_the_model_to_a_page(page: str):
     at = opened(page, model=text, gpu="h200-sxm-141gb")
     assert not at.exception
     assert not at.warning
-    assert at.session_state["model"] == text
+    assert visit.inputs(at)["model"] == text
     assert "custom~" not in texts(at)
     if page == "kv_size":
         assert "**linked** came with the link" in texts(at)
@@ -214,13 +214,13 @@ def test_a_broken_text_in_a_link_gives_a_sentence_and_the_default(text: str):
     at = opened(model=text)
     assert not at.exception
     assert len(at.warning) == 1
-    assert at.session_state["model"] == "llama-3-8b"
+    assert visit.inputs(at)["model"] == "llama-3-8b"
 
 
 def test_back_to_the_catalog_and_the_own_model_stays_in_the_list():
     at = pasted(json.dumps(SMALL), name="mine")
     at.button(key="own_model_back").click().run()
-    assert at.session_state["model"] == "llama-3-8b"
+    assert visit.inputs(at)["model"] == "llama-3-8b"
     assert "model" not in at.query_params
     assert at.selectbox(key="model").options[0] == "mine"
     at.selectbox(key="model").select(at.session_state[model_list.OWN]).run()

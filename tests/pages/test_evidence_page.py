@@ -128,14 +128,14 @@ class TestCalibration:
     def test_use_this_instead_reaches_every_page_and_the_link(self):
         at = measure(opened(), "prefill_s", OWN_PREFILL_S)
         button(at, "use_measured").click().run()
-        share = at.session_state["gemm_efficiency"]
+        share = visit.inputs(at)["gemm_efficiency"]
         assert at.query_params["gemm_efficiency"] == str(share)
         delay_s = compare_case(Case(gemm_efficiency=share)).prices["recompute"].victim_delay_s
         assert float(delay_s) == pytest.approx(OWN_PREFILL_S, rel=1e-3)
         for page in ("home", "kv_size", "roofline", "crossover", "scenarios"):
             at.switch_page(PAGES[page]).run()
             assert not at.exception
-            assert at.session_state["gemm_efficiency"] == share
+            assert visit.inputs(at)["gemm_efficiency"] == share
             assert "**Calibrated**" in said(at)
 
     def test_a_link_brings_the_calibration_and_the_way_back_takes_it_away(self):
@@ -147,7 +147,7 @@ class TestCalibration:
         assert "**Calibrated**" not in said(at)
         assert button(at, "uncalibrate") is None
         for field in ("gemm_efficiency", "copy_gb_per_s", "request_overhead_ms"):
-            assert at.session_state[field] is None
+            assert visit.inputs(at)[field] is None
             assert field not in at.query_params
 
     def test_nothing_is_said_without_own_figures(self):
@@ -164,7 +164,7 @@ class TestCalibration:
         at = measure(measure(at, "prefill_tokens2", 8192), "prefill_s2", 0.7)
         assert "beside its prefill" in said(at)
         button(at, "use_measured").click().run()
-        assert at.session_state["request_overhead_ms"] > 0
+        assert visit.inputs(at)["request_overhead_ms"] > 0
 
     def test_points_that_contradict_each_other_are_one_sentence(self):
         at = measure(measure(opened(), "copy_s", 0.2), "copy_tokens2", 8192)
@@ -176,7 +176,7 @@ class TestCalibration:
         at = measure(opened(), "copy_s", 0.1)
         assert "Yours is 5.4 GB/s" in said(at)  # 4,096 tokens of 131,072 B
         button(at, "use_measured").click().run()
-        assert 5.4 < at.session_state["copy_gb_per_s"] < 7
+        assert 5.4 < visit.inputs(at)["copy_gb_per_s"] < 7
 
     def test_the_model_alone_is_told_while_calibrated(self):
         """The same point read again after it was used still stands beside the model's own figure."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from visit import opened
+from visit import inputs, opened
 
 from explorer.controls import MAIN
 from explorer.frame import PAGES
@@ -25,7 +25,7 @@ def test_only_shows_the_named_inputs_and_keeps_the_others(page: str) -> None:
     assert not at.warning
     assert controls(at) == {"link", "survival"}
     assert "more_inputs" not in {toggle.key for toggle in at.toggle}
-    assert at.session_state["tokens"] == 10000
+    assert inputs(at)["tokens"] == 10000
     assert (at.query_params["only"], at.query_params["tokens"]) == ("link, survival", "10000")
 
 

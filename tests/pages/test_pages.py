@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from visit import opened
+from visit import inputs, opened
 
 from explorer import prose
 from explorer.controls import MAIN, MORE, query_of
@@ -100,7 +100,7 @@ def test_inputs_of_a_link_reach_every_page(page: str) -> None:
     at = opened(page, model="llama-2-7b", gpu="h100-sxm5-80gb", tokens="10000", block_tokens="32", timing="kernels")
     assert not at.exception
     assert not at.warning
-    held = {field: at.session_state[field] for field in ("model", "gpu", "tokens", "block_tokens", "timing")}
+    held = {field: inputs(at)[field] for field in ("model", "gpu", "tokens", "block_tokens", "timing")}
     assert held == {
         "model": "llama-2-7b", "gpu": "h100-sxm5-80gb", "tokens": 10000, "block_tokens": 32, "timing": "kernels",
     }  # fmt: skip
@@ -114,7 +114,7 @@ def test_a_case_survives_the_way_through_a_link() -> None:
     case = preset_case("figure19", Case())
     at = opened("crossover", **query_of(case))
     assert not at.warning
-    assert {field: at.session_state[field] for field in query_of(case)} == {
+    assert {field: inputs(at)[field] for field in query_of(case)} == {
         field: value for field, value in asdict(case).items() if value is not None
     }
 
@@ -138,7 +138,7 @@ def test_a_preset_puts_its_case_into_the_controls(name: str) -> None:
     next(button for button in at.button if button.label == labels[name]).click().run()
     assert not at.exception
     wanted = asdict(preset_case(name, Case()))
-    assert {field: at.session_state[field] for field in wanted} == wanted
+    assert {field: inputs(at)[field] for field in wanted} == wanted
 
 
 def test_changing_an_input_changes_the_answer() -> None:
@@ -174,5 +174,5 @@ def test_a_preset_keeps_the_readers_model_and_gpu() -> None:
     at = opened("crossover", model="llama-3.1-8b", gpu="l40s")
     label = prose.label("crossover", "preset.today")
     next(button for button in at.button if button.label == label).click().run()
-    assert (at.session_state["model"], at.session_state["gpu"]) == ("llama-3.1-8b", "l40s")
-    assert at.session_state["policy"] == "vllm-v1-offload"
+    assert (inputs(at)["model"], inputs(at)["gpu"]) == ("llama-3.1-8b", "l40s")
+    assert inputs(at)["policy"] == "vllm-v1-offload"

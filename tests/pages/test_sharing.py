@@ -27,7 +27,7 @@ def test_a_link_opens_the_same_numbers() -> None:
     at = opened("pages/2_roofline.py", links.query(case))
     assert not at.info
     assert not at.warning
-    assert {field: at.session_state[field] for field in DEFAULTS} == vars(case)
+    assert {field: visit.inputs(at)[field] for field in DEFAULTS} == vars(case)
 
 
 @pytest.mark.parametrize("file", ["app.py", "pages/1_kv_size.py", "pages/3_crossover.py"])
@@ -38,7 +38,7 @@ def test_unknown_keys_and_other_formats_open_with_a_notice(file: str) -> None:
     said = [info.value for info in at.info]
     assert "format 2, and this version reads format 1" in said[0]
     assert r"sequence, colour, \<b\>x, …" in said[1]
-    assert at.session_state["tokens"] == 5000, "what is known still counts"
+    assert visit.inputs(at)["tokens"] == 5000, "what is known still counts"
 
 
 def test_a_link_without_a_format_opens_without_a_notice() -> None:

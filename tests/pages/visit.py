@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
+from explorer.controls import KEPT
 from explorer.frame import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,3 +30,8 @@ def opened(page: str, **query: str | list[str]) -> AppTest:
     at = visited(PAGES[page], **query).run()
     assert not at.exception
     return at
+
+
+def inputs(at: AppTest) -> dict[str, Any]:
+    """What the controls hold, shown or not, by Case field."""
+    return dict(at.session_state[KEPT])

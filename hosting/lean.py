@@ -1,0 +1,117 @@
+"""What Streamlit does at every run of a page and need not, or not at the same time as others. For the pinned version.
+
+Streamlit gives every visitor a thread. Only one can hold the interpreter, and each that waits for it wakes every few
+milliseconds to ask: with fifty visitors all of them are served late, at twice the processor time. Threads that wait
+for a lock sleep instead. And the theme, which a running server does not change, is read from the configuration anew
+for every run: a fifth of a small page's time.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from streamlit.proto.NewSession_pb2 import CustomThemeConfig
+from streamlit.runtime import app_session
+from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+
+FLUSH_S = 0.01
+LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a simulation or a question to another server may take much longer
+
+
+class Turn:
+    """What one thread has at a time, in the order of asking; who keeps it too long goes on beside the next one."""
+
+    def __init__(self, longest_s: float = LONGEST_TURN_S) -> None:
+        self._longest_s = longest_s
+        self._line: deque[threading.Event] = deque()
+        self._line_is_changed = threading.Lock()
+        self._taken = threading.Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        first = threading.Event()
+        self._line_up(first)
+        first.wait()
+        mine = self._taken
+        if not mine.acquire(timeout=self._longest_s):
+            mine = self._taken = threading.Lock()
+            mine.acquire()
+        self._leave_the_line()
+        try:
+            yield
+        finally:
+            mine.release()
+
+    def _line_up(self, first: threading.Event) -> None:
+        with self._line_is_changed:
+            self._line.append(first)
+            self._line[0].set()
+
+    def _leave_the_line(self) -> None:
+        with self._line_is_changed:
+            self._line.popleft()
+            if self._line:
+                self._line[0].set()
+
+
+def one_script_at_a_time() -> None:
+    """Have every run of a page's script wait for its turn."""
+    run, turn = ScriptRunner._run_script, Turn()
+
+    @functools.wraps(run)
+    def in_turn(self: ScriptRunner, *args: Any, **named: Any) -> None:
+        with turn.taken():
+            run(self, *args, **named)
+
+    ScriptRunner._run_script = in_turn  # type: ignore[method-assign]
+
+
+def theme_read_once() -> None:
+    """Keep the theme's messages, one a section of the configuration."""
+    populate = app_session._populate_theme_msg
+
+    @functools.cache
+    def kept(section: str) -> CustomThemeConfig:
+        message = CustomThemeConfig()
+        populate(message, section)
+        return message
+
+    def copied(msg: CustomThemeConfig, section: str = "theme") -> None:
+        msg.MergeFrom(kept(section))
+
+    app_session._populate_theme_msg = copied
+
+
+def messages_in_bundles() -> None:
+    """Hand what a script sends to the event loop a few times a run, in order, not once an element.
+
+    Each handing wakes the loop's thread, which then takes the interpreter from the script. What is held back waits
+    for FLUSH_S at most, so that progress is shown all the same.
+    """
+    waiting: WeakKeyDictionary[AppSession, deque[Callable[[], None]]] = WeakKeyDictionary()
+    awaited: WeakSet[AppSession] = WeakSet()
+    unbundled = AppSession._call_soon_on_event_loop
+
+    def drain(session: AppSession) -> None:
+        awaited.discard(session)
+        callbacks = waiting[session]
+        while callbacks:
+            session._event_loop.call_soon(callbacks.popleft())
+
+    def later(session: AppSession) -> None:
+        session._event_loop.call_later(FLUSH_S, drain, session)
+
+    def bundled(self: AppSession, callback: Callable[[], None]) -> None:
+        waiting.setdefault(self, deque()).append(callback)
+        if self not in awaited:
+            awaited.add(self)
+            unbundled(self, functools.partial(later, self))
+
+    AppSession._call_soon_on_event_loop = bundled  # type: ignore[method-assign]

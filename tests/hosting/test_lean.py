@@ -1,0 +1,184 @@
+"""What the hosted form changes in Streamlit changes what a visitor sees in nothing, and still finds what it changes."""
+
+import asyncio
+import gc
+import threading
+import time
+from typing import Any
+
+import pytest
+from streamlit import config
+from streamlit.proto.NewSession_pb2 import CustomThemeConfig
+from streamlit.runtime import app_session
+from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+
+from hosting import lean
+
+SECTIONS = ("theme", *(f"theme.{category.value}" for category in config.CustomThemeCategories))
+
+
+@pytest.fixture(autouse=True)
+def streamlit_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, name in (
+        (ScriptRunner, "_run_script"),
+        (app_session, "_populate_theme_msg"),
+        (AppSession, "_call_soon_on_event_loop"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_theme_is_the_same(section: str) -> None:
+    expected, first, second = CustomThemeConfig(), CustomThemeConfig(), CustomThemeConfig()
+    app_session._populate_theme_msg(expected, section)
+    lean.theme_read_once()
+    app_session._populate_theme_msg(first, section)
+    app_session._populate_theme_msg(second, section)
+    assert first == second == expected
+
+
+def test_the_theme_that_is_kept_is_not_the_one_that_is_sent() -> None:
+    lean.theme_read_once()
+    spoiled, message = CustomThemeConfig(), CustomThemeConfig()
+    app_session._populate_theme_msg(spoiled)
+    spoiled.light.primary_color = "#123456"
+    app_session._populate_theme_msg(message)
+    assert message.light.primary_color != "#123456"
+
+
+def test_scripts_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most = [0], [0]
+
+    def run(self: Any, data: Any) -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.005)
+        running[0] -= 1
+
+    monkeypatch.setattr(ScriptRunner, "_run_script", run)
+    lean.one_script_at_a_time()
+    threads = [threading.Thread(target=ScriptRunner._run_script, args=(None, None)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert most == [1]
+    assert running == [0]
+
+
+def test_a_script_that_fails_gives_its_turn_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = lean.Turn(longest_s=60)
+    with pytest.raises(ZeroDivisionError), turn.taken():
+        raise ZeroDivisionError
+    with turn.taken():
+        pass
+
+
+def test_turns_come_in_the_order_of_asking() -> None:
+    turn, asked, served = lean.Turn(longest_s=60), [], []
+
+    def one(number: int) -> None:
+        with turn.taken():
+            served.append(number)
+
+    with turn.taken():
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(20)]
+        for number, thread in enumerate(threads):
+            thread.start()
+            while len(turn._line) <= number:
+                time.sleep(0.001)
+            asked.append(number)
+    for thread in threads:
+        thread.join(10)
+    assert served == asked
+
+
+def test_nobody_waits_for_a_long_script_to_end() -> None:
+    turn, ended, order = lean.Turn(longest_s=0.05), threading.Event(), []
+
+    def long_one() -> None:
+        with turn.taken():
+            order.append("long begins")
+            ended.wait(10)
+            order.append("long ends")
+
+    thread = threading.Thread(target=long_one)
+    thread.start()
+    while not order:
+        time.sleep(0.001)
+    with turn.taken():
+        order.append("next")
+        ended.set()
+        thread.join(10)
+        assert turn._taken.locked()  # what the long one gave back was not the next one's turn
+    assert not turn._taken.locked()
+    assert order == ["long begins", "next", "long ends"]
+
+
+class Session:
+    """As much of a session as hands callbacks over."""
+
+    def __init__(self) -> None:
+        self._event_loop = asyncio.get_running_loop()
+
+
+def test_messages_come_in_order_and_all_of_them() -> None:
+    lean.messages_in_bundles()
+    hand = AppSession._call_soon_on_event_loop
+
+    async def sent() -> list[int]:
+        session, found = Session(), []
+
+        def script() -> None:
+            for number in range(300):
+                hand(session, lambda number=number: found.append(number))
+                if number % 50 == 0:
+                    time.sleep(2 * lean.FLUSH_S)
+
+        thread = threading.Thread(target=script)
+        thread.start()
+        while thread.is_alive():
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(5 * lean.FLUSH_S)
+        return found
+
+    assert asyncio.run(sent()) == list(range(300))
+
+
+def test_what_was_sent_is_shown_while_the_script_goes_on() -> None:
+    lean.messages_in_bundles()
+
+    async def shown() -> bool:
+        session, seen = Session(), asyncio.Event()
+        AppSession._call_soon_on_event_loop(session, seen.set)
+        await asyncio.wait_for(seen.wait(), 5)
+        return seen.is_set()
+
+    assert asyncio.run(shown())
+
+
+def test_a_callback_that_fails_does_not_stop_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    lean.messages_in_bundles()
+
+    async def sent() -> list[str]:
+        session, found = Session(), []
+        AppSession._call_soon_on_event_loop(session, lambda: 1 / 0)
+        AppSession._call_soon_on_event_loop(session, lambda: found.append("next"))
+        await asyncio.sleep(10 * lean.FLUSH_S)
+        return found
+
+    assert asyncio.run(sent()) == ["next"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_session_that_is_gone_is_kept_by_nothing() -> None:
+    lean.messages_in_bundles()
+
+    async def left() -> int:
+        AppSession._call_soon_on_event_loop(Session(), lambda: None)
+        await asyncio.sleep(5 * lean.FLUSH_S)
+        gc.collect()
+        return sum(isinstance(thing, Session) for thing in gc.get_objects())
+
+    assert asyncio.run(left()) == 0
