@@ -76,21 +76,30 @@ def basis(result: Comparison) -> Basis:
     case, inputs = result.case, result.inputs
     sliders = stops.sliders(case, inputs)
     lengths, regular = sliders[LENGTH], stops.spread(sliders[LENGTH], inputs)
-    everywhere = at(inputs, tokens=lengths.figures[None, :])
     sparse = sorted({*regular, lengths.chosen})
     moved, rows = _one_moved(inputs, case, sliders)
-    along, parts = at(moved, tokens=lengths.figures[None, sparse]), _parts(at(moved, tokens=float(case.tokens)))
+    points = _points(inputs, moved, lengths.figures, sparse)
+
+    def split(values: Floats) -> tuple[Floats, Floats]:
+        """What belongs to the lengths alone, and a row a stop of the sliders that go alone."""
+        return values[: lengths.figures.size], values[lengths.figures.size :].reshape(-1, len(sparse))
+
+    def along(found: dict[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        whole, each = zip(*map(split, found.values()), strict=True)
+        return dict(zip(found, whole, strict=True)), dict(zip(found, each, strict=True))
+
+    parts, moved_parts = along(_parts(points))
+    here = sparse.index(lengths.chosen)
     return Basis(
         sliders=sliders,
         regular=regular,
         terms={
-            name: _along_sliders(_terms(priced, everywhere), _terms(priced, along), rows, sparse)
-            for name, priced in STRATEGIES.items()
+            name: _along_sliders(*along(_terms(priced, points)), rows, sparse) for name, priced in STRATEGIES.items()
         },
         coefficients=_s_per_byte(inputs, case, sliders[RATE])
         | {"next_token": _s_per_step(inputs, case, moved.gpu, rows[SHARE])},
-        parts={LENGTH: _parts(everywhere)}
-        | {slider: {name: values[place] for name, values in parts.items()} for slider, place in rows.items()},
+        parts={LENGTH: parts}
+        | {slider: {name: each[place, here] for name, each in moved_parts.items()} for slider, place in rows.items()},
         kv_bytes=np.broadcast_to(costs.moved_bytes(inputs, lengths.figures), lengths.figures.shape),
         bands={"recompute": float(inputs.prefill_band), "swap": float(inputs.copy_band)},
         available=tuple(name for name in STRATEGIES if name in inputs.available),
@@ -98,14 +107,14 @@ def basis(result: Comparison) -> Basis:
 
 
 def _one_moved(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> tuple[Inputs, dict[str, slice]]:
-    """Inputs with a row for each stop of each slider of :data:`ALONE`, all else as in the Case; and its rows."""
+    """Inputs with a value for each stop of each slider of :data:`ALONE`, all else as in the Case; and its place."""
     given, share = stops.from_catalog(case)[0], sliders[SHARE]
     ends = np.cumsum([0, *(len(sliders[name].values) for name in ALONE)])
     rows = {name: slice(int(start), int(end)) for name, start, end in zip(ALONE, ends, ends[1:], strict=False)}
 
     def column(slider: str, own: Numbers, figures: ArrayLike) -> Floats:
-        values = np.full((int(ends[-1]), 1), own, dtype=float)
-        values[rows[slider], 0] = figures
+        values = np.full(int(ends[-1]), own, dtype=float)
+        values[rows[slider]] = figures
         return values
 
     def shares(own: Numbers, catalog: Numbers) -> Floats:
@@ -119,6 +128,27 @@ def _one_moved(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> tup
     survival = column(SURVIVAL, inputs.survival, sliders[SURVIVAL].figures)
     preemptions = column(COUNT, inputs.preemptions, sliders[COUNT].figures)
     return at(inputs, gpu=gpu, survival=survival, preemptions=preemptions), rows
+
+
+def _points(own: Inputs, moved: Inputs, lengths: Floats, sparse: list[int]) -> Inputs:
+    """All points that are priced, in one row: the Case at every length, then each of `moved` at a few of them."""
+    stop_count = np.size(moved.survival)
+
+    def row(unmoved: Numbers, each: Numbers) -> Floats:
+        return np.concatenate((np.full(lengths.size, unmoved, dtype=float), np.repeat(each, len(sparse))))
+
+    gpu = replace(
+        own.gpu,
+        gemm_efficiency=row(own.gpu.gemm_efficiency, moved.gpu.gemm_efficiency),
+        fp8_gemm_efficiency=row(own.gpu.fp8_gemm_efficiency, moved.gpu.fp8_gemm_efficiency),
+    )
+    return at(
+        own,
+        tokens=np.concatenate((lengths, np.tile(lengths[sparse], stop_count))),
+        survival=row(own.survival, moved.survival),
+        preemptions=row(own.preemptions, moved.preemptions),
+        gpu=gpu,
+    )
 
 
 def seconds(basis: Basis, strategy: str, at_stops: Mapping[str, int], slider: str = LENGTH) -> Floats:
@@ -159,58 +189,54 @@ def _along_sliders(
 ) -> dict[str, dict[str, Floats]]:
     """Terms of one strategy along every slider, without what stays as it is or is nothing."""
     found = {
-        slider: {
-            term: values[place] for term, values in moved.items() if not _same(values[place], whole[term][0, sparse])
-        }
+        slider: {term: values[place] for term, values in moved.items() if not _same(values[place], whole[term][sparse])}
         for slider, place in rows.items()
     }
     used = {term for term, base in whole.items() if base.any()}.union(*found.values())
-    return {LENGTH: {term: base[0] for term, base in whole.items() if term in used}} | found
+    return {LENGTH: {term: base for term, base in whole.items() if term in used}} | found
 
 
 def _same(rows: Floats, base: Floats) -> bool:
     return bool((np.abs(rows - base) <= SAME * np.abs(base)).all())
 
 
-def _terms(priced: Callable[[Inputs], Price], inputs: Inputs) -> dict[str, Floats]:
-    """Terms of a delay, a row a stop: at one byte a second, or a second a step, seconds are bytes or steps.
+def _terms(priced: Callable[[Inputs], Price], points: Inputs) -> dict[str, Floats]:
+    """Terms of a delay at every point: at one byte a second, or a second a step, seconds are bytes or steps.
 
     The cost model is asked once for all: with copies and steps that take no time, and with one kind at a time slow.
     """
-    links = {kind: np.full((1 + len(LINEAR), 1, 1), np.inf) for kind in LINEAR}
-    steps = np.zeros((1 + len(LINEAR), 1, 1))
+    links = {kind: np.full((1 + len(LINEAR), 1), np.inf) for kind in LINEAR}
+    steps = np.zeros((1 + len(LINEAR), 1))
     for place, kind in enumerate(LINEAR, start=1):
         links[kind][place] = 1.0
     steps[-1] = 1.0
-    loads = inputs.small_loads
+    loads = points.small_loads
     asked = at(
-        inputs,
+        points,
         d2h_bytes_per_s=links["out"],
         h2d_bytes_per_s=links["in"],
         host_memory_bytes_per_s=np.inf,
         small_loads=replace(loads, most_bytes_per_s=links["in_small"]) if loads else None,  # type: ignore[arg-type]
         next_token_s=steps,
     )
-    shape = np.broadcast(inputs.tokens, inputs.survival, inputs.preemptions, inputs.gpu.gemm_efficiency).shape
-    rest_s, *apart_s = np.broadcast_to(priced(asked).victim_delay_s, (1 + len(LINEAR), *shape))
+    rest_s, *apart_s = np.broadcast_to(priced(asked).victim_delay_s, (1 + len(LINEAR), np.size(points.tokens)))
     found = {kind: seconds_s - rest_s for kind, seconds_s in zip(LINEAR, apart_s, strict=True)}
     return found | {"in": found["in"] - found["in_small"], REST: rest_s}
 
 
-def _parts(inputs: Inputs) -> dict[str, Floats]:
+def _parts(points: Inputs) -> dict[str, Floats]:
     """Seconds of a recompute's kernels: what is gone when matrix products, or attention, take no time."""
-    no_products, no_attention = (np.array(taken).reshape(3, 1, 1) for taken in ((1, np.inf, 1), (1, 1, np.inf)))
+    no_products, no_attention = (np.array(taken).reshape(3, 1) for taken in ((1, np.inf, 1), (1, 1, np.inf)))
     gpu = replace(
-        inputs.gpu,
-        gemm_efficiency=inputs.gpu.gemm_efficiency * no_products,
-        fp8_gemm_efficiency=inputs.gpu.fp8_gemm_efficiency * no_products,
-        weight_read_efficiency=inputs.gpu.weight_read_efficiency * no_products,
-        attention_efficiency=inputs.gpu.attention_efficiency * no_attention,
+        points.gpu,
+        gemm_efficiency=points.gpu.gemm_efficiency * no_products,
+        fp8_gemm_efficiency=points.gpu.fp8_gemm_efficiency * no_products,
+        weight_read_efficiency=points.gpu.weight_read_efficiency * no_products,
+        attention_efficiency=points.gpu.attention_efficiency * no_attention,
     )
-    kernels = at(inputs, gpu=gpu, engine_factor=1.0, host_step_s=0.0, request_overhead_s=0.0)
-    shape = np.broadcast(inputs.tokens, inputs.survival, inputs.preemptions, inputs.gpu.gemm_efficiency).shape
-    whole_s, *without_s = np.broadcast_to(recovery.recompute(kernels).victim_delay_s, (3, *(shape or (1,))))
-    return {name: np.ravel(whole_s - other_s) for name, other_s in zip(("matrix", "attention"), without_s, strict=True)}
+    kernels = at(points, gpu=gpu, engine_factor=1.0, host_step_s=0.0, request_overhead_s=0.0)
+    whole_s, *without_s = np.broadcast_to(recovery.recompute(kernels).victim_delay_s, (3, np.size(points.tokens)))
+    return {name: whole_s - other_s for name, other_s in zip(("matrix", "attention"), without_s, strict=True)}
 
 
 def _s_per_byte(inputs: Inputs, case: Case, rates: Slider) -> dict[str, Floats]:
@@ -234,4 +260,4 @@ def _s_per_byte(inputs: Inputs, case: Case, rates: Slider) -> dict[str, Floats]:
 def _s_per_step(inputs: Inputs, case: Case, gpu: GpuRates, rows: slice) -> Floats:
     """Seconds of the step after a load at each share of the peak."""
     step_s = resolve.next_token_s(case, inputs.shape, gpu, inputs)
-    return np.ravel(np.broadcast_to(step_s, np.shape(gpu.gemm_efficiency)))[rows]
+    return np.broadcast_to(step_s, np.shape(gpu.gemm_efficiency))[rows]
