@@ -22,12 +22,12 @@ def page() -> None:
             pieces = parts.parts(result.inputs)
             show.chart(home.timeline(pieces, palette=theme.STREAMLIT), alt=home.timeline_alt(pieces), key="timeline")
             st.caption(prose.text("home", "timeline_note_unknown" if result.notes else "timeline_note", numbers))
-        st.subheader(prose.label("home", "prices"))
+        st.header(prose.label("home", "prices"))
         verdict.prices(result)
         st.caption(prose.text("home", "prices_note"))
         why.toggle(result, ("swap", "recompute", "even_rate", "wait_for_blocks", "kv"))
         verdict.sources(result)
-        st.subheader(prose.label("home", "next"))
+        st.header(prose.label("home", "next"))
         for page in ("path", "kv_size", "roofline", "crossover", "scenarios"):
             show.go_to(page, prose.text("home", f"next_{page}", numbers))
 

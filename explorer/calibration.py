@@ -12,7 +12,7 @@ from kvmodel.case import Case, CaseError
 
 def form(case: Case, numbers: dict[str, str]) -> None:
     """Times to enter for the Case, what they say, and a button that puts that into the inputs."""
-    st.subheader(prose.label("evidence", "calibrate"))
+    st.header(prose.label("evidence", "calibrate"))
     st.markdown(prose.text("evidence", "calibrate_lead", numbers))
     alone = calibration.model_alone(case)
     left, right = st.columns(2, gap="large")

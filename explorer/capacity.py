@@ -117,7 +117,7 @@ def lever_name(lever: Lever) -> str:
 
 def memory(plan: Plan) -> None:
     """The bar of one GPU's memory."""
-    st.subheader(prose.label("capacity", "chart"))
+    st.header(prose.label("capacity", "chart"))
     figure, alt = charts.memory_bar(plan, palette=theme.STREAMLIT), charts.memory_bar_alt(plan)
     show.chart(figure, alt=alt, key="capacity", shown=(plan,))
     st.caption(prose.text("capacity", "chart_note"))
@@ -125,7 +125,7 @@ def memory(plan: Plan) -> None:
 
 def freed(startup: Startup) -> None:
     """What each lever alone does to the pool and to the requests that fit."""
-    st.subheader(prose.label("capacity", "levers"))
+    st.header(prose.label("capacity", "levers"))
     found = levers.levers(startup)
     cells = pool_figures.lever_cells(found)
     rows = [[lever_name(lever), *row] for lever, row in zip(found, cells, strict=True)]
@@ -135,7 +135,7 @@ def freed(startup: Startup) -> None:
 
 def prints(plan: Plan) -> None:
     """The lines of each engine's start-up log."""
-    st.subheader(prose.label("capacity", "prints"))
+    st.header(prose.label("capacity", "prints"))
     st.markdown(prose.text("capacity", "prints_lead"))
     for engine, lines in pool_lines.pool_lines(plan).items():
         section = f"engine.{engine}"
@@ -147,7 +147,7 @@ def host(plan: Plan, host_gib: float | None) -> None:
     """What host memory keeps beside the pool; nothing where none is given."""
     if not host_gib:
         return
-    st.subheader(prose.label("capacity", "host"))
+    st.header(prose.label("capacity", "host"))
     held = pool_plan.host_pool(plan.startup, host_gib)
     numbers = pool_figures.host_figures(held, plan.mean_bytes) | {"gib": f"{host_gib:g}"}
     st.markdown(prose.text("capacity", "host_said", numbers))

@@ -112,7 +112,7 @@ def show_card(card: Card, *, opened: bool) -> None:
                 wanted = entry.chart is not None and (
                     opened or st.toggle(prose.label("claims", "chart"), key=f"chart-{entry.id}")
                 )
-            st.caption(sources_text(entry))
+            st.markdown(f":small[{sources_text(entry)}]")
         if wanted:
             figure, alt = chart(entry)
             show.chart(figure, alt=alt, key=f"claim-{entry.id}")
@@ -170,7 +170,7 @@ def chart(entry: Claim) -> tuple[Any, str]:
 
 def show_releases() -> None:
     """Where the KV goes in each engine, flags and defaults, metrics."""
-    st.subheader(prose.label("claims", "releases"))
+    st.header(prose.label("claims", "releases"))
     st.markdown(prose.text("claims", "releases_lead"))
     names = ("place", *releases.KINDS)
     for name, tab in zip(names, st.tabs([prose.label("claims", f"tab.{name}") for name in names]), strict=True):

@@ -40,7 +40,7 @@ def verdict(answer: Answer) -> None:
     with found:
         colour = COLOURS.get(answer["verdict"], "gray")
         badge = f":{colour}-badge[{prose.label('diagnose', 'verdict.' + answer['verdict'])}]"
-        st.markdown(f"### {badge}\n:small[:gray[{said(server(answer))}]]")
+        st.markdown(f"## {badge}\n:small[:gray[{said(server(answer))}]]")
         st.markdown(f"**{capital(said(answer['reason']))}.**")
         with st.container(border=True):
             first(answer)
@@ -111,7 +111,7 @@ def others(answer: Answer) -> None:
     """The other remedies, in the order of the advice."""
     if len(answer["advice"]) < 2:
         return
-    st.subheader(prose.label("diagnose", "others"))
+    st.header(prose.label("diagnose", "others"))
     lines = []
     for remedy in answer["advice"][1:]:
         flag = f" `{remedy['flag']}`" if remedy["flag"] else ""
@@ -123,7 +123,7 @@ def others(answer: Answer) -> None:
 
 def evidence(answer: Answer) -> None:
     """Every number with its metric and its time, what speaks against the bands, and what to bear in mind."""
-    st.subheader(prose.label("diagnose", "evidence"))
+    st.header(prose.label("diagnose", "evidence"))
     columns = ("what", "value", "metric", "over")
     header = [prose.label("diagnose", f"column.{name}") for name in columns]
     show.table(header, [cells(line, answer) for line in evidence_lines.lines(answer)])
@@ -164,7 +164,7 @@ def notes(answer: Answer) -> None:
 
 def ways_on(answer: Answer) -> None:
     """Pages opened with this server's configuration."""
-    st.subheader(prose.label("diagnose", "next"))
+    st.header(prose.label("diagnose", "next"))
     case = answer["case"]
     if "model" not in case:
         st.markdown(prose.text("diagnose", "next_no_model"))
@@ -202,7 +202,7 @@ def watch(answer: Answer) -> None:
     expressions = prometheus_rules.promql(names, product)
     if not expressions:
         return
-    st.subheader(prose.label("diagnose", "watch"))
+    st.header(prose.label("diagnose", "watch"))
     st.markdown(prose.text("diagnose", "watch_lead"))
     board = grafana.dashboard(names, product)
     with st.container(horizontal=True):

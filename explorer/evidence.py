@@ -51,12 +51,12 @@ def show_charts(pairs: Sequence[Pair]) -> None:
         st.info(prose.text("evidence", "none"))
         return
     palette = theme.STREAMLIT
-    st.subheader(prose.label("evidence", "scatter"))
+    st.header(prose.label("evidence", "scatter"))
     figure, alt = charts.against_measured(pairs, palette=palette), charts.against_measured_alt(pairs)
     show.chart(figure, alt=alt, key="evidence", shown=(pairs,))
     counts = {"shown": str(len(pairs)), "total": str(len(evidence_points.pairs()))}
     st.caption(prose.text("evidence", "scatter_note", counts))
-    st.subheader(prose.label("evidence", "by_length"))
+    st.header(prose.label("evidence", "by_length"))
     if not charts.with_length(pairs):
         st.info(prose.text("evidence", "no_length"))
         return
@@ -66,7 +66,7 @@ def show_charts(pairs: Sequence[Pair]) -> None:
 
 
 def show_errors(pairs: Sequence[Pair]) -> None:
-    st.subheader(prose.label("evidence", "errors"))
+    st.header(prose.label("evidence", "errors"))
     st.markdown(prose.text("evidence", "errors_lead"))
     columns = ("kind", "n", "median", "p90", "bias", "what")
     show.table(_titles(columns), evidence_tables.error_rows(pairs))
@@ -74,7 +74,7 @@ def show_errors(pairs: Sequence[Pair]) -> None:
 
 def show_gaps() -> None:
     """What no row or few rows tell of, and what such cases get."""
-    st.subheader(prose.label("evidence", "gaps"))
+    st.header(prose.label("evidence", "gaps"))
     numbers = evidence_tables.gap_figures()
     lines = [prose.text("evidence", f"gap_{name}", numbers) for name in ("llama", "chips", "gpus", "links", "mixed")]
     lines += [
@@ -86,14 +86,14 @@ def show_gaps() -> None:
 
 def show_sources() -> None:
     """Where the rows are from, and how to work everything out again."""
-    st.subheader(prose.label("evidence", "sources"))
+    st.header(prose.label("evidence", "sources"))
     rows = [
         [f"[{prose.plain(title)}]({url})", count, prose.plain(where), licence]
         for title, url, count, where, licence in evidence_tables.source_rows()
     ]
     show.table(_titles(("source", "rows", "where", "licence")), rows)
     st.caption(prose.text("evidence", "sources_note"))
-    st.subheader(prose.label("evidence", "again"))
+    st.header(prose.label("evidence", "again"))
     st.markdown(prose.text("evidence", "again_how"))
 
 

@@ -11,7 +11,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explorer import language, prose
 
-ICON = Path(__file__).resolve().parent.parent / "assets" / "icon.svg"
+ROOT = Path(__file__).resolve().parent.parent
+ICON = ROOT / "assets" / "icon.svg"
+SPOKEN_AND_REACHED = st.components.v2.component(
+    "page", html="<span></span>", js=(ROOT / "static" / "page.js").read_text(encoding="utf-8")
+)
 PAGE = "page"  # session state: the page that is shown
 PAGES = {
     "home": "app.py",
@@ -56,6 +60,7 @@ def heading(page: str) -> None:
     if not st.context.is_embedded:
         navigation()
     st.title(prose.label(page, "title"))
+    SPOKEN_AND_REACHED(key="page", data={"language": language.current()})
 
 
 def bare(page: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer import prose
+from explorer import language, prose
 from kvmodel.case import LONGEST_ECHO, Case
 from kvmodel.comparison import compare_case
 from kvmodel.figures import figures, kv_figures, roofline_figures
@@ -14,9 +14,14 @@ SECTION = "term."
 COLUMNS = 2
 
 
-@st.cache_resource(show_spinner=False)
 def numbers() -> dict[str, str]:
-    """The default Case's: they depend on nothing a reader chooses."""
+    """The default Case's."""
+    return numbers_in(language.current())
+
+
+@st.cache_resource(show_spinner=False)
+def numbers_in(spoken: str) -> dict[str, str]:
+    """They depend on nothing else that a reader chooses."""
     result = compare_case(Case())
     return figures(result) | kv_figures(result) | roofline_figures(result, roofline_of(result), step_curve(result))
 

@@ -17,10 +17,11 @@ from kvmodel import basis, curves
 from kvmodel.arrays import Floats
 from kvmodel.basis import Basis
 from kvmodel.case import Case
-from kvmodel.charts import crossover, theme
+from kvmodel.charts import crossover, labels, theme
 from kvmodel.comparison import Comparison
 from kvmodel.stops import RATE, SHARE, SURVIVAL
 from kvmodel.units import GB, SECONDS, format_bytes, format_count, format_percent, format_tokens, significant
+from kvmodel.words import say
 
 SCRIPTS = ("live.js", "chart.js", "numbers.js")
 COLORS = ("wait", "swap", "recompute", "offload", "both")  # as .streamlit/config.toml lists them
@@ -129,6 +130,8 @@ def strategies(found: Basis) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
+            "label": say(name),
+            "letters": labels.letters(say(name)),
             "color": COLORS.index(name),
             "dash": theme.DASHES[name],
             "band": found.bands.get(name),

@@ -19,7 +19,7 @@ Curves = dict[str, list[Point]]
 
 def section(server: Pressure, runs: dict[str, Results]) -> None:
     """Heading, button, and once it has run the knees in words and the chart."""
-    st.subheader(prose.label("pressure", "curve"))
+    st.header(prose.label("pressure", "curve"))
     st.markdown(prose.text("pressure", "curve_lead"))
     chosen_per_s = pressure_inputs.offered_per_s(server.demand, next(iter(runs.values())))
     total = load_curve.RUNS * len(runs)

@@ -201,7 +201,7 @@ def move(step: Step, *, answered: bool) -> None:
 
 def done(result: Comparison) -> None:
     """What the reader can say now, and the pages that go on from here."""
-    st.subheader(prose.label("path", "done"))
+    st.header(prose.label("path", "done"))
     st.markdown(prose.text("path", "done_lead"))
     for page in filter(PAGES.get, AFTER):
         query = controls.query_of(result.case) if page == "crossover" else None

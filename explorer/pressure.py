@@ -179,7 +179,7 @@ def cards(server: Pressure, found: Runs) -> None:
 
 
 def by_second(server: Pressure, found: Runs) -> None:
-    st.subheader(prose.label("pressure", "seconds"))
+    st.header(prose.label("pressure", "seconds"))
     shown = found, pressure_inputs.load_text(server, next(iter(found.values())))
     figure, alt = charts.by_second(*shown, palette=theme.STREAMLIT), charts.by_second_alt(*shown)
     show.chart(figure, alt=alt, key="pressure", shown=shown)
@@ -187,7 +187,7 @@ def by_second(server: Pressure, found: Runs) -> None:
 
 def compared(server: Pressure, found: Runs) -> None:
     """All numbers of both runs, a line each."""
-    st.subheader(prose.label("pressure", "numbers" if len(found) == 1 else "compared"))
+    st.header(prose.label("pressure", "numbers" if len(found) == 1 else "compared"))
     every = [pressure_figures.totals(results, server.objective) for results in found.values()]
     rows = [[prose.label("pressure", f"number.{name}"), *cells] for name, cells in pressure_figures.compared(every)]
     show.table([prose.label("pressure", "column.number"), *found], rows)

@@ -22,7 +22,7 @@ COLUMNS = (  # as they are shown: what a phone shows first is what is asked for
 
 def section(server: Pressure) -> None:
     """Heading, objective, button, and once they have been tried the table, with what swap does not do."""
-    st.subheader(prose.label("pressure", "remedies"))
+    st.header(prose.label("pressure", "remedies"))
     st.markdown(prose.text("pressure", "remedies_lead"))
     objectives = tuple(remedies.OBJECTIVES)
     objective = st.segmented_control(

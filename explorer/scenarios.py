@@ -34,7 +34,7 @@ def overview_in(spoken: str) -> tuple[Any, str]:
 
 def show_row(row: Row) -> None:
     """What the article says, whether it holds, and every outcome."""
-    st.subheader(prose.label("scenarios", f"row.{row.id}"))
+    st.header(prose.label("scenarios", f"row.{row.id}"))
     turns = {"turns": condition_text(row.outcomes[0])}
     st.markdown(
         f"{prose.text('scenarios', f'says.{row.id}')} {prose.text('scenarios', f'verdict.{row.verdict}', turns)}"

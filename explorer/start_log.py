@@ -22,7 +22,7 @@ Answer = dict[str, Any]
 
 def section(case: Case) -> None:
     """The inputs and, where there is a log, what it says."""
-    st.subheader(prose.label("capacity", "log"))
+    st.header(prose.label("capacity", "log"))
     st.markdown(prose.text("capacity", "log_lead"))
     with st.form("start_log", border=False):
         hint = prose.detail("capacity", "log_text")

@@ -51,7 +51,7 @@ def best_section(best: Contest) -> str:
 
 def flips(result: Comparison) -> None:
     """What would turn it, nearest first."""
-    st.subheader(prose.label("verdict", "flips_title"))
+    st.header(prose.label("verdict", "flips_title"))
     lines = [prose.text("verdict", f"flip.{flip.what}", flip_figures(flip)) for flip in result.verdict.flips]
     show.bullets(lines or [prose.text("verdict", "no_flips")])
 

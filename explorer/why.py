@@ -15,7 +15,7 @@ from kvmodel.formula import Line, Term
 
 # The text colours of the theme (.streamlit/config.toml), which are those of the strategies' curves and bars.
 TEXT_COLOURS = {"wait": "gray", "swap": "blue", "recompute": "orange", "offload": "violet", "both": "green"}
-NUMBER = re.compile(r"([\d.,]+) (?=[A-Za-zµ])")
+NUMBER = re.compile(r"([\d.,]+) (?=[A-Za-zµ가-힣])")
 BY_NAME = theme.Palette(
     **{name: name for name in TEXT_COLOURS}, text="", muted="", grid="", background="", font=None
 )  # the parts' looks then name the strategy whose colour they have

@@ -23,6 +23,7 @@ from kvmodel.remedies_server import NotEnough, Simulated
 from kvmodel.server_rates import Rates
 from kvmodel.server_window import Window
 from kvmodel.units import GIB, format_count, format_percent, format_seconds
+from kvmodel.words import say
 
 RULE = (
     "first what costs nothing, then what turns preemption into queueing, then host memory, then accuracy, then hardware"
@@ -62,11 +63,11 @@ def advice(
     found = [remedy for row in rows if (remedy := built(row, era, facts)) is not None]
     rungs = tuple(dict.fromkeys(remedy.rung for remedy in found if remedy.rung is not None))
     if not rungs:
-        return found, RULE
+        return found, say(RULE)
     try:
         tried = remedies_server.simulated(diagnosis, window, rates, era, chosen, set(known), rungs)
     except NotEnough as reason:
-        return ranked(found, None), f"{RULE} ({reason})"
+        return ranked(found, None), f"{say(RULE)} ({reason})"
     return ranked(found, tried), tried.rule
 
 
@@ -108,7 +109,7 @@ def applies(row: Mapping[str, Any], diagnosis: Diagnosis, era: Era, known: Mappi
 
 def built(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Remedy | None:
     """A row with its numbers, None where one is not known or no detected version has the flag."""
-    texts = [row["flag"], row["buys"]]
+    texts = [row["flag"], say(row["buys"])]
     if any(name not in facts for text in texts for name in PLACEHOLDER.findall(text)):
         return None
     flag, buys = (PLACEHOLDER.sub(lambda match: facts[match[1]], text) for text in texts)
@@ -117,9 +118,8 @@ def built(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Remedy 
         stands = standing(row.get("known_as", flag.split()[0]), era, row.get("known_from"))
     if stands is None:
         return None
-    return Remedy(
-        row["id"], row["action"], flag, stands.needs, stands.as_of, row["price"], buys, row["source"], row.get("rung")
-    )
+    action, price, source = say(row["action"]), row["price"], row["source"]
+    return Remedy(row["id"], action, flag, stands.needs, stands.as_of, price, buys, source, row.get("rung"))
 
 
 def filled(window: Window, rates: Rates, chosen: Case, known: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
@@ -133,7 +133,8 @@ def filled(window: Window, rates: Rates, chosen: Case, known: Mapping[str, Any],
         if usage and running:
             facts["more_requests"] = format_count(running * limit("usage", "high") / max(usage, 0.01)).replace(",", "")
     if pool:
-        facts["fp8_buys"] = f"the same bytes hold {format_count(2 * pool)} tokens, twice as many as now"
+        twice = format_count(2 * pool)
+        facts["fp8_buys"] = say("the same bytes hold {tokens} tokens, twice as many as now", tokens=twice)
     return facts | offload(pool, chosen, known)
 
 
@@ -146,12 +147,16 @@ def fitting(diagnosis: Diagnosis, window: Window, rates: Rates) -> dict[str, str
         if not pool or not request or pool / request >= fewer:
             return {
                 "fitting_requests": str(fewer),
-                "fitting_buys": "one less than now, so that the others get ahead",
+                "fitting_buys": say("one less than now, so that the others get ahead"),
             }
     if not pool or not request or (fit := max(math.floor(pool / request), 1)) >= (running or math.inf):
         return {}
-    held = f"{format_count(pool)} tokens hold {format_count(fit)} requests of {format_count(request)} tokens"
-    buys = f"{held} to their end; the others wait before they start"
+    buys = say(
+        "{pool} tokens hold {fit} requests of {request} tokens to their end; the others wait before they start",
+        pool=format_count(pool),
+        fit=format_count(fit),
+        request=format_count(request),
+    )
     return {"fitting_requests": str(fit), "fitting_buys": buys}
 
 
@@ -161,12 +166,13 @@ def utilization(window: Window, chosen: Case, known: Mapping[str, Any], gpu: str
     if now is not None and now >= MOST_UTILIZATION:
         return {}
     share = MOST_UTILIZATION - (assumptions.value("memory", "utilization") if now is None else now)
-    buys = f"{format_percent(share)} more of the GPU's memory, all of it for the pool"
+    buys = say("{share} more of the GPU's memory, all of it for the pool", share=format_percent(share))
     if "model" in known and gpu is not None:
         more = chosen.tp * share * catalog.gpu(gpu).memory_bytes / token_bytes(chosen)
-        buys = f"about {format_count(more)} tokens more in the pool"
+        buys = say("about {more} tokens more in the pool", more=format_count(more))
         if pool := window.engine.pool_tokens:
-            buys += f" of {format_count(pool)}"
+            counts = {"more": format_count(more), "pool": format_count(pool)}
+            buys = say("about {more} tokens more in the pool of {pool}", **counts)
     return {"utilization": f"{MOST_UTILIZATION}", "utilization_buys": buys}
 
 
@@ -188,5 +194,9 @@ def offload(pool: float | None, chosen: Case, known: Mapping[str, Any]) -> dict[
     if load_s >= again_s:
         return {}
     size = 2 * pool * token_bytes(chosen)  # a tier no larger than the pool mirrors it and adds nothing
-    buys = f"as many preemptions, but each costs its request {format_seconds(load_s)} and not {format_seconds(again_s)}"
+    buys = say(
+        "as many preemptions, but each costs its request {load} and not {again}",
+        load=format_seconds(load_s),
+        again=format_seconds(again_s),
+    )
     return {"offload_gib": str(math.ceil(size / GIB)), "offload_bytes": str(math.ceil(size)), "offload_buys": buys}

@@ -14,6 +14,7 @@ import numpy as np
 from kvmodel import catalog, costs, engine_time, resolve, step_time
 from kvmodel.case import NUMBERS, Case, CaseError
 from kvmodel.units import GB, MS
+from kvmodel.words import say
 
 HALVINGS = 60
 
@@ -186,8 +187,15 @@ def in_order(what: str, point: Point, second: Point) -> tuple[Point, Point]:
     short, long = sorted((point, second), key=lambda measured: measured.tokens)
     if short.tokens == long.tokens or long.seconds <= short.seconds:
         raise CaseError(
-            f"second {what}: {second.tokens:,} tokens in {second.seconds:g} s given beside {point.tokens:,} in "
-            f"{point.seconds:g} s; allowed: another length, of which the longer takes longer"
+            say(
+                "second {what}: {tokens2:,} tokens in {seconds2:g} s given beside {tokens:,} in {seconds:g} s; "
+                "allowed: another length, of which the longer takes longer",
+                what=say(what),
+                tokens2=second.tokens,
+                seconds2=second.seconds,
+                tokens=point.tokens,
+                seconds=point.seconds,
+            )
         )
     return short, long
 
@@ -199,9 +207,18 @@ def halved(
     least_s, most_s = seconds_of(limits[1]), seconds_of(limits[0])
     if not least_s <= wanted_s <= most_s:
         raise CaseError(
-            f"measured time: {point.tokens:,} tokens in {point.seconds:g} s given; allowed: what a {what} from "
-            f"{limits[0]:g} to {limits[1]:g} explains, here {least_s:.3g} to {most_s:.3g} s (the timing 'kernels' "
-            "leaves the engine's own time out)"
+            say(
+                "measured time: {tokens:,} tokens in {seconds:g} s given; allowed: what a {what} from {low:g} to "
+                "{high:g} explains, here {least_s:.3g} to {most_s:.3g} s (the timing 'kernels' leaves the engine's "
+                "own time out)",
+                tokens=point.tokens,
+                seconds=point.seconds,
+                what=say(what),
+                low=limits[0],
+                high=limits[1],
+                least_s=least_s,
+                most_s=most_s,
+            )
         )
     low, high = np.log(limits)
     for _ in range(HALVINGS):

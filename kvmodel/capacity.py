@@ -17,6 +17,7 @@ from kvmodel.case import BYTES_PER_VALUE, DoesNotFit
 from kvmodel.catalog import Gpu, Model
 from kvmodel.step_time import ACTIVATION_BYTES
 from kvmodel.units import GIB, format_bytes
+from kvmodel.words import say
 
 V0_LEAST_BATCHED_TOKENS = 2048
 
@@ -134,9 +135,16 @@ def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float
     if budget.pool_bytes <= 0:
         spent = budget.weight_bytes + budget.activation_bytes + budget.engine_bytes
         raise DoesNotFit(
-            f"model: {model.name} needs {format_bytes(spent)} on each of {tp} {gpu.id} before any KV "
-            f"(weights {format_bytes(budget.weight_bytes)}), of which {format_bytes(budget.usable_bytes)} may be used; "
-            f"allowed: more GPUs (tp), a smaller model or a larger GPU"
+            say(
+                "model: {model} needs {spent} on each of {tp} {gpu} before any KV (weights {weights}), of which "
+                "{usable} may be used; allowed: more GPUs (tp), a smaller model or a larger GPU",
+                model=model.name,
+                spent=format_bytes(spent),
+                tp=tp,
+                gpu=gpu.id,
+                weights=format_bytes(budget.weight_bytes),
+                usable=format_bytes(budget.usable_bytes),
+            )
         )
     return budget.pool_bytes
 
@@ -180,8 +188,14 @@ def pool_report(
             pool, kinds, most=max_model_len, max_num_batched_tokens=max_num_batched_tokens
         )
         raise DoesNotFit(
-            f"max_model_len: one request of {max_model_len:,} tokens needs {format_bytes(one_request)} of KV a GPU, "
-            f"the pool has {format_bytes(pool)}; allowed: up to {longest:,} tokens, more GPUs (tp) or fp8 KV"
+            say(
+                "max_model_len: one request of {tokens:,} tokens needs {need} of KV a GPU, the pool has {pool}; "
+                "allowed: up to {longest:,} tokens, more GPUs (tp) or fp8 KV",
+                tokens=max_model_len,
+                need=format_bytes(one_request),
+                pool=format_bytes(pool),
+                longest=longest,
+            )
         )
     concurrency = pool / one_request
     block = block_tokens * pool_reports.rank_bytes_per_token(model.kv_layers, pp=pp, **held)

@@ -14,6 +14,8 @@ from pydantic_core import SchemaValidator, ValidationError
 
 from kvmodel import catalog
 from kvmodel.catalog_rows import CaseError as CaseError
+from kvmodel.catalog_rows import bad_value as bad_value
+from kvmodel.words import say
 
 BYTES_PER_VALUE = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp32": 4}
 CATALOG_FIELDS = {"model": "llama-3-8b", "gpu": "a100-sxm4-80gb", "link": "pcie4-x16"}
@@ -115,7 +117,8 @@ def case_from(choices: Mapping[str, Any]) -> Case:
     """A Case from what a URL, a form or a command line gave. Raises CaseError with one sentence."""
     for field in choices:
         if field not in DEFAULTS:
-            raise CaseError(f"{str(field)[:LONGEST_ECHO]}: no such input; allowed: {', '.join(DEFAULTS)}")
+            told = {"field": str(field)[:LONGEST_ECHO], "allowed": ", ".join(DEFAULTS)}
+            raise CaseError(say("{field}: no such input; allowed: {allowed}", **told))
     return Case(**choices)
 
 
@@ -127,8 +130,7 @@ def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
         values: dict[str, Any] = VALIDATOR.validate_python({**choices, **spelled})
     except ValidationError as error:
         field = str(error.errors()[0]["loc"][0])
-        given = str(choices[field])[:LONGEST_ECHO]
-        raise CaseError(f"{field}: {given!r} given; allowed: {allowed(field)}") from None
+        raise bad_value(field, str(choices[field])[:LONGEST_ECHO], allowed(field)) from None
     try:
         ids = {field: catalog.id_of(field, values[field]) for field in ("model", "gpu")}
         own_link = values["link"].strip().lower() == "auto"
@@ -138,7 +140,7 @@ def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
     require_tp_divides_heads(ids["model"], values["tp"])
     if values["copy_method"] == "kernel" and values["host_memory"] == "pageable":
         raise CaseError(
-            "copy_method: 'kernel' given with pageable memory, which no kernel can read; allowed: pinned memory"
+            say("copy_method: 'kernel' given with pageable memory, which no kernel can read; allowed: pinned memory")
         )
     return values | ids
 
@@ -153,20 +155,29 @@ def require_tp_divides_heads(model_id: str, tp: int) -> None:
 
     if not splits(tp):
         possible = ", ".join(str(gpus) for gpus in range(1, WHOLE_NUMBERS["tp"][1] + 1) if splits(gpus))
-        given = f"{tp} given for {heads} query and {kv_heads} KV heads of {model.name}"
-        raise CaseError(f"tp: {given}; allowed: {possible}")
+        raise CaseError(
+            say(
+                "tp: {tp} given for {heads} query and {kv_heads} KV heads of {model}; allowed: {possible}",
+                tp=tp,
+                heads=heads,
+                kv_heads=kv_heads,
+                model=model.name,
+                possible=possible,
+            )
+        )
 
 
 def allowed(field: str) -> str:
     """The values a field takes, in words: a range, a list, or ids of the catalog."""
     if field in CATALOG_FIELDS:
-        return f"an id of the catalog, such as {CATALOG_FIELDS[field]}"
+        return say("an id of the catalog, such as {example}", example=CATALOG_FIELDS[field])
     if field in OPTIONS:
         return ", ".join(OPTIONS[field])
     low, high = limits(field)
-    kind = "a whole number" if field in WHOLE_NUMBERS else "a number"
     least, greatest = (f"{limit:,}".removesuffix(".0") for limit in (low, high))
-    return f"{kind} from {least} to {greatest}"
+    if field in WHOLE_NUMBERS:
+        return say("a whole number from {least} to {greatest}", least=least, greatest=greatest)
+    return say("a number from {least} to {greatest}", least=least, greatest=greatest)
 
 
 def limits(field: str) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 
 from kvmodel import model_text
 from kvmodel.catalog_rows import Basis, CatalogError, Figure, Gpu, KvLayers, Link, Model, ParameterCounts, filled
+from kvmodel.words import say
 
 __all__ = [
     "Basis",
@@ -78,7 +79,8 @@ def id_of(kind: str, name: str) -> str:
     row_id = names.get(name.strip().lower())
     if row_id is None:
         nearest = ", ".join(_nearest(name[:LONGEST_NAME].lower(), names))
-        raise CatalogError(f"{kind}: unknown id {name[:LONGEST_NAME]!r}; nearest: {nearest}")
+        told = {"kind": kind, "name": name[:LONGEST_NAME], "nearest": nearest}
+        raise CatalogError(say("{kind}: unknown id {name!r}; nearest: {nearest}", **told))
     return row_id
 
 
@@ -105,10 +107,13 @@ def validated(kind: str, row_class: type[AnyRow], row_id: str, fields: dict[str,
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        reason = "is missing" if first["type"] == "missing" else f"is refused: {first['msg']}"
-        raise CatalogError(f"{kind} {row_id}: {key or 'row'} {reason}") from None
+        told = {"kind": kind, "name": row_id, "key": key or "row"}
+        if first["type"] == "missing":
+            raise CatalogError(say("{kind} {name}: {key} is missing", **told)) from None
+        raise CatalogError(say("{kind} {name}: {key} is refused: {reason}", **told, reason=first["msg"])) from None
     except ValueError as error:
-        raise CatalogError(f"{kind} {row_id}: row is refused: {error}") from None
+        told = {"kind": kind, "name": row_id, "key": "row"}
+        raise CatalogError(say("{kind} {name}: {key} is refused: {reason}", **told, reason=error)) from None
 
 
 @functools.cache
@@ -180,5 +185,5 @@ def source(source_id: str) -> dict[str, str]:
     """Title, place, address, day read and, for data carried here, licence. Raises CatalogError."""
     sources = table("sources")
     if source_id not in sources:
-        raise CatalogError(f"source: unknown id {source_id!r}")
+        raise CatalogError(say("source: unknown id {given!r}", given=source_id))
     return {key: str(value) for key, value in sources[source_id].items()}

@@ -11,12 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kvmodel.units import GB, GIB, TFLOP, US
+from kvmodel.words import say
 
 Basis = Literal["datasheet", "measured", "assumed"]
 
 
 class CaseError(ValueError):
     """Bad input; the message is one sentence: field, value given, what is allowed."""
+
+
+def bad_value(field: str, given: object, allowed: str) -> CaseError:
+    """The usual refusal; `given` is repeated as Python writes it."""
+    return CaseError(say("{field}: {given!r} given; allowed: {allowed}", field=field, given=given, allowed=allowed))
 
 
 class CatalogError(CaseError):
@@ -187,8 +193,15 @@ class Model:
     def need(self, key: str) -> int:
         """A figure that only some answers need. Raises CatalogError naming the row and the key where it is missing."""
         value = getattr(self, key)
+        if value is None and self.family == "custom" and self.counts is None:
+            raise CatalogError(
+                say(
+                    "model {name}: its config.json does not tell how many parameters it has, which this answer needs",
+                    name=self.name,
+                )
+            )
         if value is None:
-            raise CatalogError(f"model {self.name}: {key} is missing")
+            raise CatalogError(say("{kind} {name}: {key} is missing", kind="model", name=self.name, key=key))
         return int(value)
 
     def source_of(self, key: str) -> str:
@@ -223,7 +236,8 @@ class Gpu:
     def fp8_peak_flop_per_s(self) -> float:
         """Dense 8-bit float peak. [FLOP/s] Raises CatalogError where the GPU has none."""
         if self.fp8_dense_tflop_per_s is None:
-            raise CatalogError(f"gpu {self.id}: fp8_dense_tflop_per_s is missing")
+            told = {"kind": "gpu", "name": self.id, "key": "fp8_dense_tflop_per_s"}
+            raise CatalogError(say("{kind} {name}: {key} is missing", **told))
         return self.fp8_dense_tflop_per_s.value * TFLOP
 
     @property

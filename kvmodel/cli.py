@@ -112,7 +112,8 @@ def run(arguments: Sequence[str]) -> str:
             raise CaseError("--json: given with --rows; the answer to --rows is CSV")
         from kvmodel import rows
 
-        choices = dict(own_inputs.with_config(choices)[0])
+        if "config" in choices:  # read once; a column of that name is read row by row
+            choices = dict(own_inputs.with_config(choices)[0])
         table = rows.answer(name, rows_file, choices, (*command.fields, *command.own), command.own)
         if output is None:
             return table

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kvmodel import metric_names
 from kvmodel.answer_text import NONE, listed, table
 from kvmodel.units import format_bytes, format_count, format_percent, format_seconds, significant
+from kvmodel.words import say
 
 Answer = dict[str, Any]
 WIDTH = 118
@@ -82,36 +83,39 @@ def figures(answer: Answer) -> Iterator[Figure]:
     """Each number of an answer."""
     state, rates, lost = answer["state"], answer["rates"], answer["recompute"]
     prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
-    yield Figure("preemptions per 100 finished", ratio(answer), ("preemptions", "finished"))
-    yield Figure("  the article's word for it", band(answer), ("preemptions", "finished"))
-    yield Figure("finished by reason", reasons(rates["finished_by_reason"]), ("finished",))
-    yield Figure("running / waiting", pair(state["running"], state["waiting"]), ("running", "waiting"))
-    yield Figure("KV pool in use", shown(state["usage"], format_percent), ("usage",))
-    yield Figure("KV pool", pool(state), ("pool_tokens", "config"))
-    yield Figure("requests hit at least once", span(rates["hit_share"], format_percent), ("preempted_times",))
-    yield Figure("requests hit at least twice", shown(rates["hit_twice_share"], format_percent), ("preempted_times",))
+    yield Figure(say("preemptions per 100 finished"), ratio(answer), ("preemptions", "finished"))
+    yield Figure(say("  the article's word for it"), band(answer), ("preemptions", "finished"))
+    yield Figure(say("finished by reason"), reasons(rates["finished_by_reason"]), ("finished",))
+    yield Figure(say("running / waiting"), pair(state["running"], state["waiting"]), ("running", "waiting"))
+    yield Figure(say("KV pool in use"), shown(state["usage"], format_percent), ("usage",))
+    yield Figure(say("KV pool"), pool(state), ("pool_tokens", "config"))
+    once, twice = span(rates["hit_share"], format_percent), shown(rates["hit_twice_share"], format_percent)
+    yield Figure(say("requests hit at least once"), once, ("preempted_times",))
+    yield Figure(say("requests hit at least twice"), twice, ("preempted_times",))
     found = shown(rates["prefix_hit_share"], format_percent)
-    yield Figure("found in the prefix cache", found, ("prefix_hits", "prefix_queries", "cached_tokens"))
+    yield Figure(say("found in the prefix cache"), found, ("prefix_hits", "prefix_queries", "cached_tokens"))
     lengths = ("prompt_length", "output_length")
     counted = ("prompt_tokens", "generation_tokens", "finished")
     words = lengths if prompt is None or set(lengths) <= set(answer["names"]) else counted
-    yield Figure("mean prompt / output", pair(prompt, output, "tokens"), words)
-    each = shown(rates["finished_per_s"], lambda rate: f"{significant(rate, 2)} a second")
-    yield Figure("finished requests", each, ("finished",))
-    tokens = shown(rates["generated_tokens_per_s"], lambda rate: f"{significant(rate, 3)} a second")
-    yield Figure("generated tokens", tokens, ("generation_tokens",))
-    yield Figure("time to the first token", times(rates["ttft_s"]), ("ttft",))
-    yield Figure("time between tokens", times(rates["itl_s"]), ("itl",))
-    yield Figure("first wait in the queue", times(rates["queue_time_s"]), ("queue_time",))
+    yield Figure(say("mean prompt / output"), pair(prompt, output, say("tokens")), words)
+    each = shown(rates["finished_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 2)))
+    yield Figure(say("finished requests"), each, ("finished",))
+    tokens = shown(rates["generated_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
+    yield Figure(say("generated tokens"), tokens, ("generation_tokens",))
+    yield Figure(say("time to the first token"), times(rates["ttft_s"]), ("ttft",))
+    yield Figure(say("time between tokens"), times(rates["itl_s"]), ("itl",))
+    yield Figure(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
     if lost is not None and rates["preemptions"]:
-        lost_tokens = span(lost["lost_tokens"], lambda count: f"{format_count(count)} tokens")
-        yield Figure("computed again, estimated", lost_tokens, ("preemptions", "lost_prompt_tokens"))
-        yield Figure("  of all prefilled tokens", span(lost["prefill_share"], format_percent), ("prompt_tokens",))
-        yield Figure("  GPU time", gpu_time(lost))
-        yield Figure("  money", money(lost))
+        lost_tokens = span(lost["lost_tokens"], lambda count: say("{count} tokens", count=format_count(count)))
+        yield Figure(say("computed again, estimated"), lost_tokens, ("preemptions", "lost_prompt_tokens"))
+        of_all = span(lost["prefill_share"], format_percent)
+        yield Figure(say("  of all prefilled tokens"), of_all, ("prompt_tokens",))
+        yield Figure(say("  GPU time"), gpu_time(lost))
+        yield Figure(say("  money"), money(lost))
     ranks = answer["ranks"]
     if ranks is not None and len(ranks["seen"]) < ranks["at_least"]:
-        yield Figure("data-parallel ranks", f"{len(ranks['seen'])} seen of at least {ranks['at_least']}")
+        counts = {"seen": len(ranks["seen"]), "least": ranks["at_least"]}
+        yield Figure(say("data-parallel ranks"), say("{seen} seen of at least {least}", **counts))
 
 
 def ratio(answer: Answer) -> str | None:
@@ -119,8 +123,12 @@ def ratio(answer: Answer) -> str | None:
     if answer["preemptions_per_100"] is None:
         return None
     rates = answer["rates"]
-    counts = f"{format_count(rates['preemptions'])} of {format_count(rates['finished'])}"
-    return f"{significant(answer['preemptions_per_100'], 2)} ({counts})"
+    return say(
+        "{ratio} ({preemptions} of {finished})",
+        ratio=significant(answer["preemptions_per_100"], 2),
+        preemptions=format_count(rates["preemptions"]),
+        finished=format_count(rates["finished"]),
+    )
 
 
 def band(answer: Answer) -> str | None:
@@ -138,17 +146,20 @@ def pool(state: Answer) -> str | None:
     """Size of the pool in tokens, and in bytes where a token's KV is known."""
     if state["pool_tokens"] is None:
         return None
-    block = f" in blocks of {format_count(state['block_tokens'])}" if state["block_tokens"] else ""
-    size = f", {format_bytes(state['pool_bytes'])}" if state["pool_bytes"] else ""
-    return f"{format_count(state['pool_tokens'])} tokens{block}{size}"
+    text = say("{count} tokens", count=format_count(state["pool_tokens"]))
+    if state["block_tokens"]:
+        text = say("{tokens} in blocks of {block}", tokens=text, block=format_count(state["block_tokens"]))
+    return f"{text}, {format_bytes(state['pool_bytes'])}" if state["pool_bytes"] else text
 
 
 def gpu_time(lost: Answer) -> str | None:
     """GPU seconds of recomputing, and their share of the window."""
     if lost["gpu_s"] is None:
         return None
-    share = f", up to {format_percent(lost['gpu_share'])} of the window" if lost["gpu_share"] is not None else ""
-    return f"{span(lost['gpu_s'], format_seconds)} on {lost['gpu']}{share}"
+    text = say("{time} on {gpu}", time=span(lost["gpu_s"], format_seconds), gpu=lost["gpu"])
+    if lost["gpu_share"] is None:
+        return text
+    return say("{time}, up to {share} of the window", time=text, share=format_percent(lost["gpu_share"]))
 
 
 def money(lost: Answer) -> str | None:
@@ -166,7 +177,7 @@ def span(values: list[float] | None, form: Any) -> str | None:
     if values is None:
         return None
     least, most = (form(value) for value in values)
-    return least if least == most else f"{least} to {most}"
+    return str(least) if least == most else say("{least} to {most}", least=least, most=most)
 
 
 def pair(first: float | None, second: float | None, unit: str = "") -> str | None:
@@ -181,7 +192,7 @@ def times(quantiles: dict[str, float] | None) -> str | None:
     """Mean and quantiles of a time."""
     if quantiles is None:
         return None
-    return ", ".join(f"{name} {format_seconds(value)}" for name, value in quantiles.items())
+    return ", ".join(f"{say(name)} {format_seconds(value)}" for name, value in quantiles.items())
 
 
 def engines(answer: Answer) -> str:
@@ -208,7 +219,7 @@ def engine_rows(answer: Answer) -> list[list[str]]:
             NONE if per_100 is None else significant(per_100, 2),
             *(NONE if number is None else format_count(number) for number in numbers),
             NONE if row["usage"] is None else format_percent(row["usage"]),
-            row["verdict"],
+            say(row["verdict"]),
         ])  # fmt: skip
     return cells
 

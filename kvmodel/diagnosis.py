@@ -14,6 +14,7 @@ from kvmodel.recompute_tax import Tax
 from kvmodel.server_rates import Rates
 from kvmodel.server_window import Window
 from kvmodel.units import format_count, format_percent, significant
+from kvmodel.words import say
 
 HEALTHY, QUEUEING, PRESSURE, LIVELOCK, TOO_LITTLE = (
     "healthy", "queueing", "preemption pressure", "livelock", "too little data",
@@ -64,19 +65,21 @@ def judged(window: Window, rates: Rates) -> tuple[str, str]:
         return TOO_LITTLE, too_little_reason(window, rates, needed)
     ratio = ratio_text(rates)
     if (rates.preemptions_per_100 or 0.0) >= limit("band", "tune"):
-        return PRESSURE, f"{ratio}: running requests lose their KV and compute it again"
+        return PRESSURE, say("{ratio}: running requests lose their KV and compute it again", ratio=ratio)
     if is_queueing(window):
-        return QUEUEING, f"{queue_reason(window)}; {ratio}, so preemption is not what they wait for"
+        waits = queue_reason(window)
+        return QUEUEING, say("{waits}; {ratio}, so preemption is not what they wait for", waits=waits, ratio=ratio)
     return HEALTHY, f"{ratio}; {waiting_text(window)}"
 
 
 def ratio_text(rates: Rates) -> str:
     """The ratio with what it is made of."""
-    made_of = (format_count(value or 0.0) for value in (rates.preemptions, rates.finished))
-    counted = "{} preemptions, {} finished requests".format(*made_of)
+    counts = {"preemptions": format_count(rates.preemptions or 0.0), "finished": format_count(rates.finished or 0.0)}
+    counted = say("{preemptions} preemptions, {finished} finished requests", **counts)
     if rates.preemptions_per_100 is None:
         return counted
-    return f"{significant(rates.preemptions_per_100, 2)} preemptions per 100 finished requests ({counted})"
+    ratio = significant(rates.preemptions_per_100, 2)
+    return say("{ratio} preemptions per 100 finished requests ({counted})", ratio=ratio, counted=counted)
 
 
 def is_queueing(window: Window) -> bool:
@@ -110,71 +113,92 @@ def livelock_reason(window: Window, rates: Rates) -> str:
     """Full pool, running requests, no output."""
     running = format_count(window.engine.gauges["running"])
     made = significant(rates.generated_tokens_per_s or 0.0, 2)
-    return (
-        f"the pool is full ({percent(window.engine.usage)}) and {running} requests run, yet only {made} tokens/s "
-        "come out: requests are admitted, fill the pool and lose their KV before they get anywhere"
+    return say(
+        "the pool is full ({usage}) and {running} requests run, yet only {made} tokens/s "
+        "come out: requests are admitted, fill the pool and lose their KV before they get anywhere",
+        usage=percent(window.engine.usage),
+        running=running,
+        made=made,
     )
 
 
 def queue_reason(window: Window) -> str:
     """How many wait, and whether for KV."""
     usage = window.engine.usage
-    waits = waiting_text(window)
     if usage is None:
-        return f"{waits}; the use of the pool is not reported"
+        return say("{waits}; the use of the pool is not reported", waits=waiting_text(window))
+    told = {"waits": waiting_text(window), "usage": percent(usage)}
     if usage >= limit("usage", "high"):
-        return f"{waits}, and the pool is {percent(usage)} full: they wait for KV"
+        return say("{waits}, and the pool is {usage} full: they wait for KV", **told)
     if window.engine.gauges.get("deferred", 0.0) > 0:
-        return f"{waits}, the pool {percent(usage)} full: {format_count(window.engine.gauges['deferred'])} are deferred"
-    return f"{waits}, but the pool is only {percent(usage)} full: they wait for a place in the batch, not for KV"
+        deferred = format_count(window.engine.gauges["deferred"])
+        return say("{waits}, the pool {usage} full: {deferred} are deferred", **told, deferred=deferred)
+    return say("{waits}, but the pool is only {usage} full: they wait for a place in the batch, not for KV", **told)
 
 
 def waiting_text(window: Window) -> str:
     """Running and waiting requests in words."""
     waiting, running = window.engine.gauges.get("waiting"), window.engine.gauges.get("running")
     if waiting is None:
-        return "how many wait is not reported"
-    beside = "" if running is None else f" beside {format_count(running)} running"
-    return f"{format_count(waiting)} requests wait{beside}"
+        return say("how many wait is not reported")
+    if running is None:
+        return say("{waiting} requests wait", waiting=format_count(waiting))
+    return say(
+        "{waiting} requests wait beside {running} running", waiting=format_count(waiting), running=format_count(running)
+    )
 
 
 def too_little_reason(window: Window, rates: Rates, needed: float) -> str:
     """Why a ratio would mislead, with the burst that makes it read high."""
-    text = f"only {format_count(rates.finished or 0)} requests finished, and a ratio needs {format_count(needed)}"
+    counts = {"finished": format_count(rates.finished or 0), "needed": format_count(needed)}
+    text = say("only {finished} requests finished, and a ratio needs {needed}", **counts)
     return text if not rates.preemptions else f"{text}; {burst_text(window, rates)}"
 
 
 def burst_text(window: Window, rates: Rates) -> str:
     """Why a burst of preemptions reads high."""
     under_way = sum(window.engine.gauges.get(word, 0.0) for word in ("running", "waiting"))
-    text = f"{ratio_text(rates)} reads high in a burst, as a preemption counts at once and a request when it ends"
+    text = say(
+        "{ratio} reads high in a burst, as a preemption counts at once and a request when it ends",
+        ratio=ratio_text(rates),
+    )
     if under_way:
-        return f"{text}: {format_count(under_way)} are still under way"
+        return say("{text}: {under_way} are still under way", text=text, under_way=format_count(under_way))
     return text
 
 
 def without_ratio(window: Window, rates: Rates) -> tuple[str, str]:
     """The verdict where preemptions or finished requests are not reported: the gauges alone."""
-    missing = " and ".join(
-        name
-        for name, value in (("preemptions", rates.preemptions), ("finished requests", rates.finished))
-        if value is None
-    )
+    missing = missing_text(rates)
     waiting, usage = window.engine.gauges.get("waiting"), window.engine.usage
     now = window.engine.gauges.get("retracted_now")
     if is_queueing(window):
-        return QUEUEING, f"{queue_reason(window)}; {missing} are not reported, so pressure cannot be ruled out"
+        waits = queue_reason(window)
+        return QUEUEING, say(
+            "{waits}; {missing} are not reported, so pressure cannot be ruled out", waits=waits, missing=missing
+        )
     if now:
-        return TOO_LITTLE, (
-            f"{format_count(now)} requests were set back in the last step, but that gauge forgets, and {missing} "
-            "are not reported"
+        return TOO_LITTLE, say(
+            "{now} requests were set back in the last step, but that gauge forgets, and {missing} are not reported",
+            now=format_count(now),
+            missing=missing,
         )
     if waiting is not None and usage is not None and usage < limit("usage", "high"):
-        return HEALTHY, (
-            f"{waiting_text(window)} and the pool is {percent(usage)} full; {missing} are not reported, "
-            "but nothing is preempted while blocks are free"
+        return HEALTHY, say(
+            "{waits} and the pool is {usage} full; {missing} are not reported, "
+            "but nothing is preempted while blocks are free",
+            waits=waiting_text(window),
+            usage=percent(usage),
+            missing=missing,
         )
-    return TOO_LITTLE, f"{missing} are not reported"
+    return TOO_LITTLE, say("{missing} are not reported", missing=missing)
+
+
+def missing_text(rates: Rates) -> str:
+    """What of the ratio is not reported."""
+    if rates.preemptions is not None:
+        return say("finished requests")
+    return say("preemptions") if rates.finished is not None else say("preemptions and finished requests")
 
 
 def percent(share: float | None) -> str:
@@ -198,34 +222,41 @@ def band(rates: Rates) -> str | None:
 def against(window: Window, rates: Rates, lost: Tax | None) -> Iterator[str]:
     """What speaks against reading the ratio as the article does."""
     if rates.preemptions_per_100:
-        yield "no engine documents such a limit: it is a rule of thumb of the article's"
+        yield say("no engine documents such a limit: it is a rule of thumb of the article's")
     if rates.hit_share is not None and rates.preemptions:
         least, most = rates.hit_share
-        about = percent(most) if most - least < 0.005 else f"{percent(least)} to {percent(most)}"
-        yield f"preemptions are not requests: of the requests that finished, {about} were preempted at least once"
+        shares = {"least": percent(least), "most": percent(most)}
+        about = shares["most"] if most - least < 0.005 else say("{least} to {most}", **shares)
+        yield say(
+            "preemptions are not requests: of the requests that finished, {about} were preempted at least once",
+            about=about,
+        )
     if rates.preemptions and window.lifetime:
-        yield "it counts from the server's start; two scrapes, or a Prometheus, tell what happens now"
+        yield say("it counts from the server's start; two scrapes, or a Prometheus, tell what happens now")
     if window.lifetime and rates.finished is not None and rates.finished >= limit("data", "least_finished"):
         under_way = sum(window.engine.gauges.get(word, 0.0) for word in ("running", "waiting"))
         if rates.preemptions and under_way > rates.finished / 2:
             yield burst_text(window, rates)
     if aborted := window.increase.counters.get("finished.abort", 0) + window.increase.counters.get("finished.error", 0):
-        yield f"{format_count(aborted)} of the finished requests were aborted or failed, and count in the ratio"
+        yield say(
+            "{aborted} of the finished requests were aborted or failed, and count in the ratio",
+            aborted=format_count(aborted),
+        )
     if lost is not None and lost.prefill_share is not None and rates.preemptions:
         yield from tax_against(lost.prefill_share, rates)
     pool, request = window.engine.pool_tokens, request_tokens(rates)
     if pool and request and pool / request < limit("livelock", "full_requests"):
         fit = significant(pool / request, 2)
-        yield f"the pool holds {fit} requests of mean length, so few that they can thrash"
+        yield say("the pool holds {fit} requests of mean length, so few that they can thrash", fit=fit)
 
 
 def tax_against(share: tuple[float, float], rates: Rates) -> Iterator[str]:
     """Where the recomputed tokens say otherwise than the band."""
-    large, ratio = limit("tax", "large"), rates.preemptions_per_100 or 0.0
+    large, ratio, most = limit("tax", "large"), rates.preemptions_per_100 or 0.0, percent(share[1])
     if ratio < limit("band", "tune") and share[1] >= large:
-        yield f"few, but they may cost up to {percent(share[1])} of the prefilled tokens again"
+        yield say("few, but they may cost up to {most} of the prefilled tokens again", most=most)
     if ratio >= limit("band", "tune") and share[1] < large:
-        yield f"many, but they cost at most {percent(share[1])} of the prefilled tokens again"
+        yield say("many, but they cost at most {most} of the prefilled tokens again", most=most)
 
 
 def request_tokens(rates: Rates) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvmodel.case import CaseError
 from kvmodel.metric_names import Meaning
 from kvmodel.metrics_text import Sample
+from kvmodel.words import say
 
 # Labels of copies of one scheduler: the largest value counts, not the sum.
 RANKS = ("tp_rank", "pp_rank", "moe_ep_rank", "pid")
@@ -55,5 +56,5 @@ def fits(tags: set[Tags]) -> dict[Tags, tuple[Tags, ...]]:
             found[own] = tuple(holders.get(own, (own,)))
         largest += [own for own in group if own not in holders]
         if len(largest) > MOST_ENGINES:
-            raise CaseError(f"SCRAPE: more than {MOST_ENGINES:,} engines; allowed: fewer at a time")
+            raise CaseError(say("SCRAPE: more than {most:,} engines; allowed: fewer at a time", most=MOST_ENGINES))
     return found

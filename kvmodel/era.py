@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kvmodel import catalog, metric_names, releases
 from kvmodel.metrics_text import Scrape
+from kvmodel.words import say
 
 CONFIG = "vllm:cache_config_info"
 EXACT = ".1"  # makes of a version the first one that is not it
@@ -29,13 +30,13 @@ class Era:
     def versions(self) -> str:
         """The range in words."""
         if self.mixed:
-            return "several versions at once"
+            return say("several versions at once")
         if self.since is None and self.gone is None:
-            return "version not known"
+            return say("version not known")
         if self.gone == f"{self.since}{EXACT}":
             return f"{self.since}"
-        start = "" if self.since is None else f"{self.since} or newer"
-        end = "" if self.gone is None else f"before {self.gone}"
+        start = "" if self.since is None else say("{since} or newer", since=self.since)
+        end = "" if self.gone is None else say("before {gone}", gone=self.gone)
         return ", ".join(filter(None, (start, end)))
 
 

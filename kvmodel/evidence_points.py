@@ -11,9 +11,19 @@ import numpy as np
 from kvmodel import copy_evidence, evidence, measured
 from kvmodel.evidence import Errors
 from kvmodel.measured import Copy, Step
+from kvmodel.words import Later
 
 FIRST_KINDS = ("prefill",)  # what is shown until a reader asks for other rows
 KERNELS, ENGINE, OLD_ENGINE, NOT_MODELLED, COPY = "kernels", "whole engine", "engine of 2023", "not modelled", "copies"
+# How a row was measured, by what it has: a batch, tokens in the cache before it.
+SETTINGS = {
+    (False, False): "{tokens} tokens",
+    (True, False): "{tokens} tokens x {batch}",
+    (False, True): "{tokens} tokens after {past}",
+    (True, True): "{tokens} tokens x {batch} after {past}",
+}
+LOADED = "{tokens} tokens, {link} {direction}, {memory} {method}"
+COPIED = "{copies} x {bytes} B, {link} {direction}, {memory} {method}"
 FAMILIES = {  # first word of an engine's name -> its id in links; others as they are
     "hf/torch": "pytorch",
     "gpu_cpu_benchmark": "copy-benchmark",
@@ -36,7 +46,7 @@ class Pair:
     engine: str
     family: str
     source: str
-    setting: str
+    setting: Later
     tp: int
     length_tokens: int
     measured_s: float
@@ -61,8 +71,7 @@ def pairs() -> tuple[Pair, ...]:
 
 
 def step_pair(row: Step, modelled_s: float) -> Pair:
-    batch = f" x {row.batch}" if row.batch > 1 else ""
-    past = f" after {row.context:,}" if row.context else ""
+    values = {"tokens": f"{row.tokens:,}", "batch": str(row.batch), "past": f"{row.context:,}"}
     return Pair(
         id=row.id,
         kind=evidence.kind_of(row),
@@ -72,7 +81,7 @@ def step_pair(row: Step, modelled_s: float) -> Pair:
         engine=row.engine,
         family=family(row.engine),
         source=row.source,
-        setting=f"{row.tokens:,} tokens{batch}{past}",
+        setting=Later(SETTINGS[row.batch > 1, row.context > 0], tuple(values.items())),
         tp=row.tp,
         length_tokens=row.tokens + row.context,
         measured_s=row.seconds,
@@ -81,7 +90,8 @@ def step_pair(row: Step, modelled_s: float) -> Pair:
 
 
 def copy_pair(row: Copy, modelled_s: float) -> Pair:
-    sizes = f"{row.tokens:,} tokens" if row.tokens else f"{row.copies:,} x {row.bytes_per_copy:,} B"
+    sizes = {"tokens": f"{row.tokens:,}", "copies": f"{row.copies:,}", "bytes": f"{row.bytes_per_copy:,}"}
+    path = {"link": row.link, "direction": row.direction, "memory": row.host_memory, "method": row.method}
     return Pair(
         id=row.id,
         kind=copy_evidence.kind_of(row),
@@ -91,7 +101,7 @@ def copy_pair(row: Copy, modelled_s: float) -> Pair:
         engine=row.engine,
         family=family(row.engine),
         source=row.source,
-        setting=f"{sizes}, {row.link} {row.direction}, {row.host_memory} {row.method}",
+        setting=Later(LOADED if row.tokens else COPIED, tuple((sizes | path).items())),
         tp=1,
         length_tokens=row.tokens,
         measured_s=copy_evidence.measured_s(row),

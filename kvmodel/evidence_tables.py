@@ -10,6 +10,7 @@ from kvmodel.case import Case
 from kvmodel.evidence_points import Pair
 from kvmodel.measured import Step
 from kvmodel.units import MS, format_count, format_percent, format_rate, format_ratio, format_seconds, significant
+from kvmodel.words import say
 
 FEW_ROWS = 12
 NONE = "–"
@@ -27,7 +28,7 @@ def lead_figures(case: Case) -> dict[str, str]:
         "median": format_percent(errors["prefill"].median),
         "p90": format_percent(errors["prefill"].p90),
         "other_gpu_p90": format_percent(held_out.value),
-        "other_gpu_note": str(held_out.note),
+        "other_gpu_note": say(str(held_out.note)),
         "gpu": catalog.gpu(case.gpu).label,
         "gpu_rows": format_count(len(rows)),
         "range": format_percent(assumptions.value("band", band)),
@@ -50,7 +51,7 @@ def error_rows(pairs: Sequence[Pair]) -> list[list[str]]:
             f"{100 * found[kind].median:.1f} %",
             f"{100 * found[kind].p90:.1f} %",
             f"{100 * found[kind].bias:+.1f} %",
-            says,
+            say(says),
         ]
         for kind, says in judgement.SAYS.items()
         if kind in found

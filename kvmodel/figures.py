@@ -27,6 +27,7 @@ from kvmodel.units import (
     significant,
 )
 from kvmodel.verdict import Flip
+from kvmodel.words import say
 
 NONE = "–"
 
@@ -44,9 +45,9 @@ def case_figures(result: Comparison) -> dict[str, str]:
     return {
         "model": catalog.model(case.model).label,
         "gpu": catalog.gpu(case.gpu).label,
-        "link": catalog.link(case.link_id).label,
+        "link": say(catalog.link(case.link_id).label),
         "timing": case.timing,
-        "policy": catalog.table("engines")[case.policy]["label"],
+        "policy": say(catalog.table("engines")[case.policy]["label"]),
         "tp": format_count(case.tp),
         "tokens": format_count(case.tokens),
         "preemptions": format_count(case.preemptions),
@@ -74,11 +75,11 @@ def price_figures(result: Comparison) -> dict[str, str]:
     """Every strategy's price, and who wins."""
     pair, best = result.verdict.swap_or_recompute, result.verdict.best
     texts = {
-        "pair_winner": pair.winner or NONE,
-        "pair_loser": str(pair.runner_up),
+        "pair_winner": say(pair.winner or NONE),
+        "pair_loser": say(str(pair.runner_up)),
         "pair_factor": _ratio(pair.factor),
-        "best": best.winner or NONE,
-        "best_runner_up": best.runner_up or NONE,
+        "best": say(best.winner or NONE),
+        "best_runner_up": say(best.runner_up or NONE),
         "best_factor": _ratio(best.factor),
     }
     for name in STRATEGIES:
@@ -116,7 +117,7 @@ def flip_figures(flip: Flip) -> dict[str, str]:
         "context_tokens": format_count,
         "survival": format_percent,
     }[flip.what]
-    return {"at": shown(flip.at), "now": shown(flip.now), "times": format_ratio(flip.times), "then": flip.then}
+    return {"at": shown(flip.at), "now": shown(flip.now), "times": format_ratio(flip.times), "then": say(flip.then)}
 
 
 def kv_figures(result: Comparison) -> dict[str, str]:
@@ -175,7 +176,7 @@ def roofline_figures(result: Comparison, line: Roofline, step: StepCurve) -> dic
         "gemm": format_percent(float(np.asarray(gpu.gemm_efficiency))),
         "attention": format_percent(float(np.asarray(gpu.attention_efficiency))),
         "weight_share": format_percent(float(np.asarray(gpu.weight_read_efficiency))),
-        "basis": assumptions.assumption("gemm_efficiency", case.gpu).basis,
+        "basis": say(assumptions.assumption("gemm_efficiency", case.gpu).basis),
     }
     for name, gpu_id in (("a100_80", "a100-sxm4-80gb"), ("a100_40", "a100-sxm4-40gb")):
         row = catalog.gpu(gpu_id)

@@ -21,6 +21,7 @@ from kvmodel.units import (
     format_seconds,
     significant,
 )
+from kvmodel.words import say
 
 DIGITS = 3  # of the numbers put in: enough to check the sums by hand
 HEADLINE_DIGITS, TO_TWO_DIGITS = 2, ("s", "bytes/s")  # as on the pages: the model's times are good to no more
@@ -92,7 +93,7 @@ def numbers(term: Term) -> str:
 def result(line: Line) -> str:
     """A line's result with its unit: what pages show to two digits is shown so here."""
     if line.unit == "bytes":
-        return f"{format_count(line.value)} bytes = {format_bytes(line.value)} = {format_gb(line.value)}"
+        return f"{format_count(line.value)} {say('bytes')} = {format_bytes(line.value)} = {format_gb(line.value)}"
     return shown(
         line.value, line.unit, digits=HEADLINE_DIGITS if line.headline and line.unit in TO_TWO_DIGITS else DIGITS
     )
@@ -111,8 +112,10 @@ def shown(value: float, unit: str, digits: int = DIGITS) -> str:
     if unit == "FLOP":
         return f"{significant(value / TFLOP, digits)} TFLOP"
     if unit == "parameters":
-        return f"{significant(value / GB, digits)} billion parameters"
+        return say("{number} billion parameters", number=significant(value / GB, digits))
     if unit == "times":
         return format_ratio(value)
     number = format_count(value) if value == int(value) else significant(value, digits)
-    return f"{number} {unit}".strip()
+    if unit == "preemptions":
+        return say("{count} preemptions", count=number)
+    return f"{number} {say(unit)}".strip()

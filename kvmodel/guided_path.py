@@ -10,9 +10,10 @@ from typing import Any
 
 from kvmodel import assumptions, break_even, capacity, catalog, costs, kv_cache
 from kvmodel.advice import MOST_UTILIZATION, PRICES
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError
+from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, bad_value
 from kvmodel.comparison import Comparison, compare_case
 from kvmodel.units import GB, KIB, MS
+from kvmodel.words import say
 
 UNITS = {"KiB": KIB, "requests": 1, "ms": MS, "GB/s": GB, "times": 1}
 NEAR = 1.25  # a guess within this ratio of the answer is as good as the model's own band
@@ -61,7 +62,8 @@ def step_of(given: str) -> Step:
     """The step of a number as a link writes it. Raises CaseError with one sentence."""
     every = steps()
     if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= len(every):
-        raise CaseError(f"step: {given[:40]!r} given; allowed: a whole number from 1 to {len(every)}")
+        ends = {"least": 1, "greatest": len(every)}
+        raise bad_value("step", given[:40], say("a whole number from {least} to {greatest}", **ends))
     return every[int(given) - 1]
 
 
@@ -185,7 +187,8 @@ def counted(key: str, given: str) -> float:
     low, high = LIMITS[key]
     number = _number(given)
     if not low <= number <= high:
-        raise CaseError(f"{key}: {given[:40]!r} given; allowed: a number from {low:,.0f} to {high:,.0f}")
+        ends = {"least": f"{low:,.0f}", "greatest": f"{high:,.0f}"}
+        raise bad_value(key, given[:40], say("a number from {least} to {greatest}", **ends))
     return number
 
 
@@ -202,19 +205,23 @@ def guess_of(step_id: str, given: str) -> float | str | None:
     step = next((step for step in steps() if step.id == step_id), None)
     if step is None:
         named = ", ".join(step.id for step in steps())
-        raise CaseError(f"answers: {step_id[:40]!r} is no step; allowed: {named}")
+        raise CaseError(say("answers: {given!r} is no step; allowed: {named}", given=step_id[:40], named=named))
     if given == "skip":
         return None
     if step.options:
         if given in step.options:
             return given
-        raise CaseError(f"answers: {given[:40]!r} given for {step.id}; allowed: skip, {', '.join(step.options)}")
+        raise no_answer(step, given, ", ".join(step.options))
     guess = _number(given)
     if not 0 <= guess <= MOST_GUESS:
-        raise CaseError(
-            f"answers: {given[:40]!r} given for {step.id}; allowed: skip, a number from 0 to {MOST_GUESS:,.0f}"
-        )
+        ends = {"least": 0, "greatest": f"{MOST_GUESS:,.0f}"}
+        raise no_answer(step, given, say("a number from {least} to {greatest}", **ends))
     return guess
+
+
+def no_answer(step: Step, given: str, allowed: str) -> CaseError:
+    told = {"given": given[:40], "step": step.id, "allowed": allowed}
+    return CaseError(say("answers: {given!r} given for {step}; allowed: skip, {allowed}", **told))
 
 
 def gap(guess: float, answer: float) -> tuple[str, float]:

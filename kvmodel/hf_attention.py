@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvmodel.hf_fields import ConfigRefused, Fields, refusal
+from kvmodel.hf_fields import ConfigRefused, Fields, refusal, wrong_length
+from kvmodel.words import say
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "layer_num")
 DECODER_LAYERS = ("decoder_layers", "num_decoder_layers", *LAYERS)  # of encoder-decoders: only the decoder keeps KV
@@ -52,7 +53,7 @@ def attention(fields: Fields) -> Attention:
         return latent_attention(fields, layers, hidden_size)
     heads = query_heads(fields, DECODER_HEADS if from_decoder else HEADS)
     head_dim = width_of_head(fields, hidden_size, heads)
-    value_dim = fields.whole("v_head_dim") or head_dim
+    value_dim = fields.whole("v_head_dim", least=0) or head_dim
     by_layer = listed_heads(fields, layers, heads, head_dim, value_dim)
     kv_heads = 1 if by_layer else key_value_heads(fields, heads)
     full = Heads(kv_heads, head_dim, value_dim, heads)
@@ -66,7 +67,7 @@ def number_of_layers(fields: Fields, names: tuple[str, ...]) -> int:
         for name in ("hybrid_override_pattern", "layers_block_type", "layer_types", "block_configs"):
             listed = fields.section.get(name)
             if isinstance(listed, str | list) and listed:
-                fields.note(name, f"{len(listed)} entries")
+                fields.note(name, say("{count} entries", count=len(listed)))
                 return len(listed)
     return fields.dimension("the number of layers", *names, most=MOST_LAYERS)
 
@@ -87,7 +88,12 @@ def width_of_head(fields: Fields, hidden_size: int, heads: int) -> int:
     width = fields.whole("attention_hidden_size") or hidden_size * (2 if fields.model_type in DOUBLE_WIDTH else 1)
     if width % heads:
         raise ConfigRefused(
-            f"{fields.path}head_dim: not in the file, and hidden_size {width:,} does not divide by {heads:,} heads"
+            say(
+                "{field}: not in the file, and hidden_size {width:,} does not divide by {heads:,} heads",
+                field=f"{fields.path}head_dim",
+                width=width,
+                heads=heads,
+            )
         )
     return width // heads
 
@@ -117,7 +123,8 @@ def divided(fields: Fields, kv_heads: int, heads: int) -> int:
     """Raises ConfigRefused where query heads cannot be shared out evenly over the KV heads."""
     if kv_heads > heads or heads % kv_heads:
         name = next((name for name in KV_HEADS if fields.has(name)), "num_key_value_heads")
-        raise refusal(fields.path + name, kv_heads, f"a number that divides the {heads:,} attention heads")
+        allowed = say("a number that divides the {heads:,} attention heads", heads=heads)
+        raise refusal(fields.path + name, kv_heads, allowed)
     return kv_heads
 
 
@@ -161,7 +168,7 @@ def listed_heads(
             return None
         counts = fields.numbers(name) or []
     if len(counts) != layers:
-        raise ConfigRefused(f"{fields.path}KV heads: {len(counts)} entries given for {layers} layers")
+        raise wrong_length(f"{fields.path}KV heads", len(counts), layers)
     queries = fields.numbers("num_query_heads") if isinstance(fields.section.get("num_query_heads"), list) else None
     by_layer = queries if queries and len(queries) == layers else [heads] * layers
     return tuple(
@@ -187,16 +194,15 @@ def block_kv_heads(fields: Fields, block: object, heads: int) -> int:
     """Of one entry of `block_configs`; 0 where the block has no attention."""
     inner = block.get("attention") if isinstance(block, dict) else None
     if not isinstance(inner, dict):
-        raise refusal(fields.path + "block_configs", block, "a list of blocks with their attention")
+        raise refusal(fields.path + "block_configs", block, say("a list of blocks with their attention"))
     if inner.get("no_op") or inner.get("replace_with_linear"):
         return 0
     per_group, kv_heads = inner.get("n_heads_in_group"), inner.get("num_key_value_heads")
     if isinstance(kv_heads, int) and not isinstance(kv_heads, bool) and kv_heads > 0:
         return divided(fields, kv_heads, heads)
     if isinstance(per_group, bool) or not isinstance(per_group, int) or per_group < 1 or heads % per_group:
-        raise refusal(
-            fields.path + "block_configs.attention.n_heads_in_group", per_group, f"a divisor of {heads} heads"
-        )
+        allowed = say("a divisor of {heads} heads", heads=heads)
+        raise refusal(fields.path + "block_configs.attention.n_heads_in_group", per_group, allowed)
     return heads // per_group
 
 

@@ -6,7 +6,6 @@ architecture, shown under `assumed`, or refused; a class's default dimensions ar
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,11 +14,15 @@ from typing import Any
 from kvmodel import catalog, model_text
 from kvmodel.catalog import KvLayers, Model, ParameterCounts
 from kvmodel.hf_attention import Attention, attention
-from kvmodel.hf_fields import ConfigRefused, Fields, language_section, refusal
+from kvmodel.hf_fields import ConfigRefused, Fields, language_section, refusal, require_decoder
+from kvmodel.hf_json import json_object, reason
 from kvmodel.hf_layers import Layer, kv_groups, read_layers
-from kvmodel.hf_quantization import WeightBytes, asks_for_narrow_kv, weight_bytes
-from kvmodel.hf_weights import VOCABULARY, Parameters, checked, parameters
+from kvmodel.hf_parameters import count
+from kvmodel.hf_quantization import WeightBytes, asks_for_narrow_kv
+from kvmodel.hf_weights import VOCABULARY, Parameters, has_encoder
+from kvmodel.hf_windows import DRAFTS
 from kvmodel.units import MIB
+from kvmodel.words import say
 
 LARGEST_FILE_BYTES = 4 * MIB
 MOST_DRAFTS = 8
@@ -67,14 +70,12 @@ def read_text(
 ) -> Reading:
     """As :func:`read`, of the text of a config.json of at most 4 MiB."""
     if len(content) > LARGEST_FILE_BYTES:
-        raise ConfigRefused("config: more than 4 MiB given; allowed: a model's config.json")
+        raise ConfigRefused(say("config: more than 4 MiB given; allowed: a model's config.json"))
+    config = json_object(content)
     try:
-        config = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ConfigRefused(f"config: no JSON: {str(error)[:80]}") from None
-    if not isinstance(config, dict):
-        raise refusal("config", type(config).__name__, "a JSON object")
-    return read(config, name=name, assume_defaults=assume_defaults, draft_layers=draft_layers)
+        return read(config, name=name, assume_defaults=assume_defaults, draft_layers=draft_layers)
+    except RecursionError as error:  # a value that is to be shown
+        raise ConfigRefused(say("config: no JSON: {reason}", reason=reason(error))) from None
 
 
 def read(
@@ -93,14 +94,15 @@ def read(
     ConfigRefused : an unknown kind of attention, a dimension that is absent or ambiguous, a value of a wrong type.
     """
     if not 0 <= draft_layers <= MOST_DRAFTS:
-        raise refusal("draft_layers", draft_layers, f"a whole number from 0 to {MOST_DRAFTS}")
+        ends = {"least": 0, "greatest": MOST_DRAFTS}
+        raise refusal("draft_layers", draft_layers, say("a whole number from {least} to {greatest}", **ends))
     fields = language_section(config, assume_defaults=assume_defaults)
+    require_decoder(fields)
     own = attention(fields)
     layers = read_layers(fields, own)
     groups = kv_groups(fields, layers, latent=own.latent, drafts=draft_layers)
-    counted = parameters(fields, own, layers)
-    stored = weight_bytes(config, fields, counted) if counted else None
-    row = model_row(fields, own, groups, counted, stored, label_of(config, name))
+    counted = count(config, fields, own, layers)
+    row = model_row(fields, own, groups, counted.parameters, counted.stored, label_of(config, name))
     text = model_text.as_text(row)
     return Reading(
         model=catalog.model(text),
@@ -108,8 +110,8 @@ def read(
         section=fields.path.rstrip(".") or "top level",
         used=dict(sorted(fields.used.items())),
         assumed=dict(sorted(fields.assumed.items())),
-        notes=notes(fields, own, layers, counted, draft_layers),
-        parameters=counted,
+        notes=(*notes(fields, own, layers, draft_layers), *counted.notes),
+        parameters=counted.parameters,
         fixed_bytes_transformers=float(sum(layer.mixer.transformers_bytes for layer in layers if layer.mixer)),
     )
 
@@ -134,7 +136,7 @@ def model_row(
     if listed:
         heads = max(listed, key=lambda entry: entry.kv_heads)
     if not groups:
-        raise ConfigRefused("layers: none of the file's layers is known to keep anything of a token")
+        raise ConfigRefused(say("layers: none of the file's layers is known to keep anything of a token"))
     rows: dict[str, Any] = {
         "label": label,
         "family": "custom",
@@ -170,9 +172,7 @@ def model_row(
     return catalog.validated("model", Model, "config", rows)
 
 
-def notes(
-    fields: Fields, own: Attention, layers: list[Layer], counted: Parameters | None, draft_layers: int
-) -> tuple[str, ...]:
+def notes(fields: Fields, own: Attention, layers: list[Layer], draft_layers: int) -> tuple[str, ...]:
     """What a reader should know of the row beside its numbers, a sentence each."""
     said = []
     crossing = [layer for layer in layers if layer.kind == "cross"]
@@ -180,26 +180,33 @@ def notes(
         heads = crossing[0].heads
         per_layer = 2 * heads.kv_heads * (heads.key_dim + heads.value_dim)
         said.append(
-            f"{len(crossing)} cross-attention layers keep {per_layer:,} bytes a layer and image token in bf16, "
-            f"and nothing of the text"
+            say(
+                "{layers} cross-attention layers keep {size:,} bytes a layer and image token in bf16, "
+                "and nothing of the text",
+                layers=len(crossing),
+                size=per_layer,
+            )
         )
-    if fields.has("decoder_layers", "num_decoder_layers"):
+    if has_encoder(fields):
         per_token = own.num_hidden_layers * 2 * own.full.kv_heads * (own.full.key_dim + own.full.value_dim)
-        said.append(f"cross-attention keeps {per_token:,} bytes more in bf16 for each token of the encoder's input")
-    if fields.whole("num_nextn_predict_layers", "num_mtp_layers", least=0, most=100) and not draft_layers:
-        said.append("the file's draft layers (MTP) are not counted; --draft-layers counts them")
+        said.append(
+            say(
+                "cross-attention keeps {size:,} bytes more in bf16 for each token of the encoder's input",
+                size=per_token,
+            )
+        )
+    if fields.whole(*DRAFTS, least=0, most=100) and not draft_layers:
+        said.append(say("the file's draft layers (MTP) are not counted; --draft-layers counts them"))
     if draft_layers:
-        said.append(f"{draft_layers} draft layers are counted like the model's own full layers")
+        said.append(say("{count} draft layers are counted like the model's own full layers", count=draft_layers))
     if any(layer.index_dim for layer in layers):
-        said.append("index keys are counted at the cache's width; engines keep 132 bytes each under a 16-bit cache too")
-    if counted is None:
-        said.append("parameters are not counted: the file or what is known of its class is too short for them")
-    elif not checked(fields.model_type):
-        said.append(f"parameters are an estimate: class {fields.model_type} is counted in the plain form, unchecked")
+        said.append(
+            say("index keys are counted at the cache's width; engines keep 132 bytes each under a 16-bit cache too")
+        )
     if asks_for_narrow_kv(fields.outer, fields):
-        said.append("the checkpoint has scales for 8-bit KV; an engine may then choose it: kv_dtype says which")
+        said.append(say("the checkpoint has scales for 8-bit KV; an engine may then choose it: kv_dtype says which"))
     if any(layer.mixer for layer in layers):
-        said.append("states are counted as engines keep them: fp32, and kernel - 1 columns of a convolution")
+        said.append(say("states are counted as engines keep them: fp32, and kernel - 1 columns of a convolution"))
     return tuple(said)
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvmodel.hf_attention import Attention
-from kvmodel.hf_fields import MOST, ConfigRefused, Fields, refusal
+from kvmodel.hf_fields import MOST, Fields, refusal, wrong_length
 from kvmodel.hf_layers import Layer
+from kvmodel.words import say
 
 COUNT = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts", "num_routed_experts")
 PER_TOKEN = (
@@ -45,8 +46,11 @@ class Experts:
 def experts(fields: Fields, attention: Attention, layers: list[Layer]) -> Experts:
     """Raises ConfigRefused for a list of another length than the model has layers."""
     number = len(layers)
-    count = fields.whole(*COUNT, least=0) or 0
     bare = bare_layers(fields, number)
+    inner = fields.part("ffn_config")
+    if inner.has(*COUNT):  # DBRX
+        return nested_experts(inner, number, bare)
+    count = fields.whole(*COUNT, least=0) or 0
     if count < 2 and not fields.has("moe_intermediate_size"):
         return Experts(0, 0, 0, 0, (False,) * number, bare)
     marks = moe_layers(fields, number)
@@ -59,6 +63,14 @@ def experts(fields: Fields, attention: Attention, layers: list[Layer]) -> Expert
     latent = fields.whole("moe_latent_size", "routed_expert_hidden_size") or 0
     per_token = fields.whole(*PER_TOKEN) or fields.defaults.get("num_experts_per_tok") or 1
     return Experts(count, min(int(per_token), count), width, shared_width(fields, width), tuple(marks), bare, latent)
+
+
+def nested_experts(inner: Fields, number: int, bare: tuple[bool, ...]) -> Experts:
+    """Of a section of their own; all layers have them."""
+    count = inner.dimension("the number of experts", *COUNT)
+    per_token = min(inner.whole(*PER_TOKEN) or 1, count)
+    width = inner.dimension("the experts' width", *EXPERT_WIDTH, "ffn_hidden_size")
+    return Experts(count, per_token, width, 0, (True,) * number, bare)
 
 
 def shared_width(fields: Fields, width: int) -> int:
@@ -82,11 +94,16 @@ def moe_layers(fields: Fields, number: int) -> list[bool]:
     kinds = letters(fields)
     if kinds is not None:
         return [kind in ("E", "moe") for kind in kinds][:number]
+    if isinstance(fields.section.get("moe_layers_enum"), list):
+        numbers = set(fields.numbers("moe_layers_enum") or [])
+        return [i in numbers for i in range(number)]
     if isinstance(fields.section.get("moe_layer_freq"), list):
         marks = fields.numbers("moe_layer_freq") or []
         return fitted(fields, "moe_layer_freq", [bool(mark) for mark in marks], number)
     if fields.has("moe_layers_enum"):
-        text = str(fields.note("moe_layers_enum", fields.section["moe_layers_enum"]))
+        text = fields.note("moe_layers_enum", fields.section["moe_layers_enum"])
+        if not isinstance(text, str):
+            raise refusal(fields.path + "moe_layers_enum", text, say("numbers of layers as a text, such as 4,5,6"))
         chosen = {int(part) for part in text.strip("[]").split(",") if part.strip().isdecimal() and len(part) < 9}
         return [i in chosen for i in range(number)]
     if fields.has("expert_layer_period"):
@@ -108,7 +125,7 @@ def moe_layers(fields: Fields, number: int) -> list[bool]:
 def fitted(fields: Fields, name: str, marks: list[bool], number: int) -> list[bool]:
     """Cut to the model's layers: draft layers (MTP) may follow. Raises ConfigRefused where there are too few."""
     if len(marks) < number:
-        raise ConfigRefused(f"{fields.path}{name}: {len(marks)} entries given for {number} layers")
+        raise wrong_length(fields.path + name, len(marks), number)
     return marks[:number]
 
 
@@ -154,7 +171,7 @@ def block_width(fields: Fields, inner: dict[str, Any], hidden_size: int) -> int:
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST
         ):
-            raise refusal(fields.path + "block_configs.ffn", value, "a number above 0")
+            raise refusal(fields.path + "block_configs.ffn", value, say("a number above 0"))
     if given is not None:
         return int(given)
     return -(-int(2 * (factor or 0) * hidden_size / 3) // 256) * 256

@@ -33,7 +33,8 @@ def latent_attention(fields: Fields, d: int, layer: Layer) -> tuple[int, int]:
     """MLA, as :mod:`kvmodel.weights` writes it, and the indexer where the layer owns one. Matrices and small."""
     heads = layer.heads.query_heads if layer.heads else 0
     rank, rope = fields.whole("kv_lora_rank") or 0, fields.whole("qk_rope_head_dim") or 0
-    nope, value = fields.size("qk_nope_head_dim") or 0, fields.size("v_head_dim") or 0
+    nope = fields.size("qk_nope_head_dim") or 0
+    value = fields.size("v_head_dim") or nope
     query_rank = fields.size("q_lora_rank")
     query = heads * (nope + rope)
     matrices = query * d if query_rank is None else d * query_rank + query_rank * query

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kvmodel import catalog
 from kvmodel.catalog import CatalogError
+from kvmodel.catalog_rows import bad_value
+from kvmodel.words import say
 
 LONGEST_ECHO = 40  # of a bad value that a refusal repeats
+NAME = re.compile(r"[\w. +-]{1,60}")  # of a class
 MOST = 10_000_000  # of any dimension
 LANGUAGE_SECTIONS = (
     "thinker_config", "text_config", "language_config", "llm_config", "llm_cfg", "language_model", "text_model", "llm",
@@ -53,7 +58,7 @@ class Fields:
         """A section inside this one, empty where it is absent or null; what it uses is noted here."""
         inner = self.section.get(name)
         if inner is not None and not isinstance(inner, dict):
-            raise refusal(self.path + name, inner, "an object")
+            raise refusal(self.path + name, inner, say("an object"))
         return Fields(inner or {}, "", f"{self.path}{name}.", self.assume_defaults, self.used, self.assumed)
 
     def has(self, *names: str) -> bool:
@@ -79,14 +84,15 @@ class Fields:
     def _whole(self, name: str, value: Any, least: int, most: int) -> int:
         number = int(value) if isinstance(value, float) and value.is_integer() else value
         if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-            raise refusal(self.path + name, value, f"a whole number from {least:,} to {most:,}")
+            ends = {"least": f"{least:,}", "greatest": f"{most:,}"}
+            raise refusal(self.path + name, value, say("a whole number from {least} to {greatest}", **ends))
         return number
 
     def dimension(self, what: str, *names: str, most: int = MOST) -> int:
         """A size without which nothing can be said. Raises ConfigRefused where the file does not give it."""
         value = self.optional_dimension(*names, most=most)
         if value is None:
-            raise ConfigRefused(f"{self.path}{names[0]}: {what} is not in the file")
+            raise ConfigRefused(say("{field}: {what} is not in the file", field=self.path + names[0], what=say(what)))
         return value
 
     def optional_dimension(self, *names: str, most: int = MOST) -> int | None:
@@ -104,8 +110,13 @@ class Fields:
         default = int(defaults[name])
         if not self.assume_defaults:
             raise ConfigRefused(
-                f"{self.path}{name}: not in the file; the class {self.model_type} would take {default:,}, "
-                f"which --assume-defaults accepts"
+                say(
+                    "{field}: not in the file; the class {model_type} would take {default:,}, "
+                    "which --assume-defaults accepts",
+                    field=self.path + name,
+                    model_type=self.model_type,
+                    default=default,
+                )
             )
         return int(self.assume(name, default))
 
@@ -132,7 +143,7 @@ class Fields:
         value = self.choice(*names)
         if value is None or isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
             return bool(value)
-        raise refusal(self.path + names[0], value, "true or false")
+        raise refusal(self.path + names[0], value, say("true or false"))
 
     def bound(self, *names: str) -> int | None:
         """A number of tokens, or None where there is no bound (absent, null, false, 0 or -1)."""
@@ -148,8 +159,8 @@ class Fields:
             return None
         name, value = found
         if not isinstance(value, list) or len(value) > MOST:
-            raise refusal(self.path + name, value, "a list")
-        short = value if len(value) <= 8 else f"{len(value)} entries"
+            raise refusal(self.path + name, value, say("a list"))
+        short = value if len(value) <= 8 else say("{count} entries", count=len(value))
         self.note(name, short)
         return value
 
@@ -176,8 +187,14 @@ def refusal(name: str, given: object, allowed: str) -> ConfigRefused:
     try:
         echo = str(given)[:LONGEST_ECHO]
     except ValueError:  # Python prints no whole number of more than 4,300 digits
-        echo = "a number of thousands of digits"
-    return ConfigRefused(f"{name}: {echo!r} given; allowed: {allowed}")
+        echo = say("a number of thousands of digits")
+    return ConfigRefused(str(bad_value(name, echo, allowed)))
+
+
+def wrong_length(name: str, entries: int, layers: int) -> ConfigRefused:
+    """A list by layer that is too short or too long."""
+    told = {"field": name, "entries": entries, "layers": layers}
+    return ConfigRefused(say("{field}: {entries} entries given for {layers} layers", **told))
 
 
 def language_section(config: Mapping[str, Any], *, assume_defaults: bool = False) -> Fields:
@@ -189,26 +206,43 @@ def language_section(config: Mapping[str, Any], *, assume_defaults: bool = False
     while name := next((name for name in LANGUAGE_SECTIONS if section.get(name) is not None), None):
         inner = section[name]
         if not isinstance(inner, dict):
-            raise refusal(path + name, inner, "an object")
+            raise refusal(path + name, inner, say("an object"))
         path += name + "."
         nested = class_defaults().get(model_type, {}).get("text", model_type)
         section, model_type = inner, class_of(inner, nested)
     if not model_type:
-        raise ConfigRefused("model_type: not in the file, nor are architectures; allowed: a config.json that names one")
+        raise ConfigRefused(
+            say("model_type: not in the file, nor are architectures; allowed: a config.json that names one")
+        )
     model_type = class_defaults().get(model_type, {}).get("text", model_type)
     return Fields(section, model_type, path, assume_defaults, outer=config)
+
+
+def require_decoder(fields: Fields) -> None:
+    """Raises ConfigRefused for an encoder, of text or images: it sees its input at once and keeps none of it."""
+    is_encoder = fields.model_type in catalog.table("hf_classes")["encoders"]
+    of_images = fields.has("patch_size", "image_size") and not fields.has("vocab_size")
+    if (is_encoder or of_images) and fields.section.get("is_decoder") is not True:
+        raise ConfigRefused(
+            say(
+                "{key}: {name} is an encoder, which keeps nothing from one token to the next; allowed: a model that "
+                "generates text",
+                key=fields.path + "model_type",
+                name=fields.model_type[:LONGEST_ECHO],
+            )
+        )
 
 
 def class_of(section: Mapping[str, Any], outer: str) -> str:
     """`model_type`, else that of the section around, else the class that `architectures` is named after."""
     model_type = section.get("model_type")
-    if model_type is not None and not isinstance(model_type, str):
-        raise refusal("model_type", model_type, "a name")
+    if model_type is not None and not (isinstance(model_type, str) and NAME.fullmatch(model_type or "-")):
+        raise refusal("model_type", model_type, say("a name"))
     if model_type:
         return model_type
     architectures = section.get("architectures")
     if isinstance(architectures, list) and architectures and isinstance(architectures[0], str):
         stem = architectures[0].split("For")[0].removesuffix("LMHeadModel").removesuffix("Model").lower()
         known = {name.replace("_", "").replace("-", ""): name for name in class_defaults()}
-        return outer or known.get(stem, stem)
+        return outer or known.get(stem, stem if NAME.fullmatch(stem) else "")
     return outer

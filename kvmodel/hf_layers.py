@@ -11,7 +11,8 @@ from kvmodel.catalog import KvLayers
 from kvmodel.hf_attention import Attention, Heads
 from kvmodel.hf_fields import ConfigRefused, Fields, refusal
 from kvmodel.hf_state import Mixer, mixer
-from kvmodel.hf_windows import layer_kinds, window
+from kvmodel.hf_windows import WINDOW, layer_kinds, window, window_is_off
+from kvmodel.words import say
 
 # Two attentions in one decoder layer: the class's own structure, which no key of the file states.
 ATTENTIONS_PER_LAYER = {"longcat_flash": 2}
@@ -33,6 +34,8 @@ def read_layers(fields: Fields, attention: Attention) -> list[Layer]:
     count = attention.num_hidden_layers
     kinds = layer_kinds(fields, count)
     if "sliding" in kinds and not window(fields):
+        if not window_is_off(fields):
+            bound(fields, WINDOW[0])
         kinds = ["full" if kind == "sliding" else kind for kind in kinds]
     own = index_owners(fields, kinds, attention.latent)
     index_dim = (fields.whole("index_head_dim", "indexer_head_dim") or 0) if any(own) else 0
@@ -69,7 +72,8 @@ def index_owners(fields: Fields, kinds: list[str], latent: bool) -> list[bool]:
     listed = fields.entries("indexer_types")
     if listed is not None:
         if len(listed) != len(kinds) or any(entry not in ("full", "shared") for entry in listed):
-            raise refusal(fields.path + "indexer_types", listed, f"full or shared for each of {len(kinds)} layers")
+            allowed = say("full or shared for each of {layers} layers", layers=len(kinds))
+            raise refusal(fields.path + "indexer_types", listed, allowed)
         return [entry == "full" for entry in listed]
     owns = ("indexed", "compressed-4", "full") if latent else ("indexed", "compressed-4")
     return [kind in owns for kind in kinds]
@@ -80,7 +84,7 @@ def shared_layers(fields: Fields, count: int) -> set[int]:
     last = fields.whole("num_kv_shared_layers", least=0) or 0
     if last:
         if last >= count:
-            raise refusal(fields.path + "num_kv_shared_layers", last, f"fewer than the {count} layers")
+            raise refusal(fields.path + "num_kv_shared_layers", last, say("fewer than the {count} layers", count=count))
         return set(range(count - last, count))
     factor = fields.whole("cla_share_factor") if fields.section.get("use_cla") else None
     return {i for i in range(count) if i % factor} if factor else set()
@@ -90,7 +94,8 @@ def cross_layers(fields: Fields, count: int) -> set[int]:
     """Layers whose KV is of an image, not of the text."""
     numbers = set(fields.numbers("cross_attention_layers") or [])
     if numbers and max(numbers) >= count:
-        raise refusal(fields.path + "cross_attention_layers", sorted(numbers), f"numbers of layers below {count}")
+        allowed = say("numbers of layers below {count}", count=count)
+        raise refusal(fields.path + "cross_attention_layers", sorted(numbers), allowed)
     return numbers
 
 
@@ -103,7 +108,7 @@ def kv_groups(fields: Fields, layers: list[Layer], *, latent: bool, drafts: int 
     if drafts:
         full = next((layer for layer in reversed(layers) if layer.kind in ("full", "indexed", "both")), None)
         if full is None:
-            raise ConfigRefused("draft_layers: given for a model without full attention layers to copy")
+            raise ConfigRefused(say("draft_layers: given for a model without full attention layers to copy"))
         for part in kept(fields, replace(full, mixer=None, kind="full", keeps=True), latent):
             keys[tuple(part.items())] += drafts
     return tuple(KvLayers(layers=count, **dict(key)) for key, count in keys.items())
@@ -127,7 +132,8 @@ def kept(fields: Fields, layer: Layer, latent: bool, drafts: int = 0) -> list[di
 def bound(fields: Fields, name: str) -> float:
     tokens = fields.bound(name)
     if tokens is None:
-        raise ConfigRefused(f"{fields.path}{name}: not in the file, though some of its layers need it")
+        reason = say("{field}: not in the file, though some of its layers need it", field=fields.path + name)
+        raise ConfigRefused(reason)
     return float(tokens)
 
 

@@ -74,7 +74,8 @@ def quantised_bytes(config: Mapping[str, Any], fields: Fields) -> tuple[str, flo
     own = quantization(config, fields)
     if not own:
         return "none", None
-    method = str(own.get("quant_algo") or own.get("quant_method") or own.get("fmt") or "").lower()
+    names = (own.get(key) for key in ("quant_algo", "quant_method", "fmt"))
+    method = next((name for name in names if name and isinstance(name, str)), "").lower()
     weights, bits = group_of(own)
     if bits is None:
         bits = 4 if own.get("load_in_4bit") else BITS.get(method, 8)

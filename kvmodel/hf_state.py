@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvmodel.hf_fields import ConfigRefused, Fields
+from kvmodel.words import say
 
 CONVOLUTION_BYTES = 2
 STATE_BYTES = 4
@@ -50,9 +51,14 @@ def mixer(fields: Fields, hidden_size: int, kind: str) -> Mixer:
         return gated_recurrence(fields, hidden_size)
     if fields.model_type.startswith("rwkv"):
         return rwkv(fields, hidden_size)
-    if fields.has("attn_type_list") or fields.model_type == "minimax":
+    if fields.has("attn_type_list", "layer_group_size") or fields.model_type == "minimax":
         return lightning(fields, hidden_size)
-    raise ConfigRefused(f"{fields.path}layer_types: a linear attention layer whose state no key of the file describes")
+    raise ConfigRefused(
+        say(
+            "{field}: a linear attention layer whose state no key of the file describes",
+            field=f"{fields.path}layer_types",
+        )
+    )
 
 
 def short_convolution(fields: Fields, hidden_size: int) -> Mixer:
@@ -143,7 +149,7 @@ def gated_recurrence(fields: Fields, hidden_size: int) -> Mixer:
 
 
 def lightning(fields: Fields, hidden_size: int) -> Mixer:
-    """Lightning attention (MiniMax): a matrix of D x D per head, no convolution."""
+    """Lightning attention (MiniMax, Ling): a matrix of D x D per head, no convolution."""
     heads = fields.dimension("attention heads", "num_attention_heads")
     dim = fields.whole("head_dim") or hidden_size // heads
     width = heads * dim

@@ -21,10 +21,9 @@ from kvmodel.hf_extras import (
     latent_attention,
     per_layer_inputs,
 )
-from kvmodel.hf_fields import ConfigRefused, Fields
+from kvmodel.hf_fields import Fields, wrong_length
 from kvmodel.hf_layers import ATTENTIONS_PER_LAYER, Layer
 
-ENCODER = ("decoder_layers", "num_decoder_layers")
 VOCABULARY = ("vocab_size", "padded_vocab_size")
 
 
@@ -69,12 +68,21 @@ def checked(model_type: str) -> bool:
     return model_type in catalog.table("hf_classes")["checked"]
 
 
+def has_encoder(fields: Fields) -> bool:
+    """Whether an encoder is beside the layers that keep KV."""
+    class_has = fields.defaults.get("is_encoder_decoder", False)
+    return (
+        fields.has("decoder_layers", "num_decoder_layers")
+        or fields.section.get("is_encoder_decoder", class_has) is True
+    )
+
+
 def parameters(fields: Fields, attention: Attention, layers: list[Layer]) -> Parameters | None:
     """None where the vocabulary, the MLP's width or the class's layers are not known, or an encoder is beside them.
 
     Raises ConfigRefused for a bad value.
     """
-    if fields.model_type in catalog.table("hf_classes")["uncounted"] or fields.has(*ENCODER):
+    if fields.model_type in catalog.table("hf_classes")["uncounted"] or has_encoder(fields):
         return None
     vocabulary = fields.size(*VOCABULARY)
     moe = experts(fields, attention, layers)
@@ -82,7 +90,7 @@ def parameters(fields: Fields, attention: Attention, layers: list[Layer]) -> Par
     if vocabulary is None or (width is None and not all(map(max, moe.layers, moe.no_mlp))):
         return None
     if isinstance(width, list) and len(width) != len(layers):
-        raise ConfigRefused(f"{fields.path}intermediate_size: {len(width)} entries given for {len(layers)} layers")
+        raise wrong_length(f"{fields.path}intermediate_size", len(width), len(layers))
     facts = class_facts(fields.model_type)
     counted = Parameters(experts=moe.count, experts_per_token=moe.per_token)
     embeddings(fields, counted, facts, attention.hidden_size, vocabulary)

@@ -5,7 +5,10 @@ Sliding windows come in many spellings; the first that a file uses counts, in th
 
 from __future__ import annotations
 
-from kvmodel.hf_fields import ConfigRefused, Fields, refusal
+import re
+
+from kvmodel.hf_fields import ConfigRefused, Fields, refusal, wrong_length
+from kvmodel.words import say
 
 # Names of layer kinds in `layer_types` and `layers_block_type`, as transformers 5.24 and earlier wrote them.
 KINDS = {
@@ -26,12 +29,24 @@ LAST_OF_N_FULL = {
     "diffusion_gemma": 6, "beam": 6,
 }  # fmt: skip
 FIRST_OF_N_FULL = {"cwm": 4, "granite_swa": 4, "granitemoe_swa": 4, "modernbert-decoder": 3}
+LONGEST_NAME = 60  # of a key that a refusal repeats
+WINDOW = ("sliding_window", "attention_window_size", "sliding_window_size")
+DRAFTS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "num_mtp_modules")
+# Keys of layers that keep a state in place of KV.
+OF_STATES = (
+    "mamba_", "ssm_", "hyena_", "rwkv_", "kda_", "state_size", "d_state", "lru_width", "linear_num_", "linear_attn_",
+)  # fmt: skip
+# Keys that name layers of one kind (`global_attn_idx`), or layers that share their KV (`kv_reuse_group`).
+OF_KINDS = re.compile(
+    r"(sliding|swa|window|global|full|local|sparse)_?(attention|attn|window)?_(layers?|idxs?|ids|indices)$"
+)
+OF_SHARING = re.compile(r"(^|_)kv_(reuse|sharing|share(?!d_layers))|shared?_kv(_|$)")
 PATTERN_LETTERS = {"M": "state", "*": "full", "-": "none", "E": "none"}  # Nemotron-H: mamba, attention, MLP, experts
 
 
 def layer_kinds(fields: Fields, layers: int) -> list[str]:
     """One kind a layer. Raises ConfigRefused for a kind it does not know, or a list of another length."""
-    for read in (listed, lettered, binary, state_rules, numbered, compressed):
+    for read in (listed, lettered, binary, state_rules, unplaced, numbered, compressed):
         kinds = read(fields, layers)
         if kinds is not None:
             return kinds
@@ -40,10 +55,10 @@ def layer_kinds(fields: Fields, layers: int) -> list[str]:
 
 def fitted(fields: Fields, name: str, kinds: list[str], layers: int) -> list[str]:
     """A list may be longer by its draft layers (MTP), which come last; any other length is refused."""
-    drafts = fields.whole("num_nextn_predict_layers", "num_mtp_layers", least=0, most=100) or 0
+    drafts = fields.whole(*DRAFTS, least=0, most=100) or 0
     if len(kinds) == layers or len(kinds) == layers + drafts:
         return kinds[:layers]
-    raise ConfigRefused(f"{fields.path}{name}: {len(kinds)} entries given for {layers} layers")
+    raise wrong_length(fields.path + name, len(kinds), layers)
 
 
 def listed(fields: Fields, layers: int) -> list[str] | None:
@@ -55,9 +70,8 @@ def listed(fields: Fields, layers: int) -> list[str] | None:
     for entry in fields.entries(name) or []:
         kind = KINDS.get(entry) if isinstance(entry, str) else None
         if kind is None:
-            raise refusal(
-                fields.path + name, entry, "a known kind, such as full_attention, sliding_attention or linear_attention"
-            )
+            allowed = say("a known kind, such as full_attention, sliding_attention or linear_attention")
+            raise refusal(fields.path + name, entry, allowed)
         kinds.append(kind)
     return fitted(fields, name, kinds, layers)
 
@@ -68,7 +82,8 @@ def lettered(fields: Fields, layers: int) -> list[str] | None:
     if pattern is None:
         return None
     if not isinstance(pattern, str) or set(pattern) - set(PATTERN_LETTERS):
-        raise refusal(fields.path + "hybrid_override_pattern", pattern, f"letters {' '.join(PATTERN_LETTERS)}")
+        allowed = say("letters {letters}", letters=" ".join(PATTERN_LETTERS))
+        raise refusal(fields.path + "hybrid_override_pattern", pattern, allowed)
     fields.note("hybrid_override_pattern", pattern)
     return fitted(fields, "hybrid_override_pattern", [PATTERN_LETTERS[letter] for letter in pattern], layers)
 
@@ -103,7 +118,10 @@ def state_rules(fields: Fields, layers: int) -> list[str] | None:
     if every is None and fields.model_type in ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"):
         every = fields.assume("full_attention_interval", 4)
     if every is not None:
-        return ["full" if (i + 1) % every == 0 else "state" for i in range(layers)]
+        # Ling's last group, where it is not whole, is of full layers.
+        cut = fields.has("layer_group_size") and not fields.has("short_conv_kernel_size")
+        whole = layers // every * every if cut else layers
+        return ["full" if (i + 1) % every == 0 or i >= whole else "state" for i in range(layers)]
     blocks = fields.entries("block_types")  # RecurrentGemma repeats a short list
     if blocks:
         if any(block not in KINDS for block in blocks if isinstance(block, str)) or not isinstance(blocks[0], str):
@@ -117,13 +135,32 @@ def state_rules(fields: Fields, layers: int) -> list[str] | None:
     return None
 
 
+def unplaced(fields: Fields, layers: int) -> None:
+    """Raises ConfigRefused where keys tell layers apart in a way that nothing here reads.
+
+    They are of layers with a state, name layers of one kind of attention, or name layers that share their KV.
+    """
+    for key, value in fields.section.items():
+        name = key[:LONGEST_NAME]
+        if (isinstance(value, list) and value and OF_KINDS.search(name)) or (value and OF_SHARING.search(name)):
+            raise ConfigRefused(say("{key}: tells layers apart in a way that is not known", key=fields.path + name))
+        if name.startswith(OF_STATES) and value and not isinstance(value, str | bool):
+            raise ConfigRefused(
+                say(
+                    "{key}: only layers with a state have it, and no known key says which layers those are",
+                    key=fields.path + name,
+                )
+            )
+
+
 def marked(
     fields: Fields, name: str, layers: int, *, first: int = 0, rest: str = "state", full: str = "full"
 ) -> list[str]:
     """Layers named by number are `full`, the others `rest`."""
     numbers = fields.numbers(name) or []
     if any(not first <= number < layers + first for number in numbers):
-        raise refusal(fields.path + name, numbers, f"numbers of layers from {first} to {layers + first - 1}")
+        allowed = say("numbers of layers from {first} to {last}", first=first, last=layers + first - 1)
+        raise refusal(fields.path + name, numbers, allowed)
     chosen = {number - first for number in numbers}
     return [full if i in chosen else rest for i in range(layers)]
 
@@ -191,10 +228,15 @@ def window(fields: Fields) -> int | None:
     asked = "use_sliding_window" in fields.section or fields.defaults.get("use_sliding_window") is False
     if asked and not fields.flag("use_sliding_window"):
         return None
-    return fields.bound("sliding_window", "attention_window_size")
+    return fields.bound(*WINDOW)
+
+
+def window_is_off(fields: Fields) -> bool:
+    """Whether the file says that there is no window: a key of it is there, null or 0, or another says not to use it."""
+    return any(name in fields.section for name in (*WINDOW, "use_sliding_window"))
 
 
 def closes(fields: Fields) -> bool:
     """Whether a context can outgrow the window at all: Phi-3's long variants have 262,144 for 131,072 positions."""
     tokens, longest = window(fields), fields.section.get("max_position_embeddings")
-    return tokens is not None and not (isinstance(longest, int) and 0 < longest < tokens)
+    return tokens is not None and not (isinstance(longest, int) and 0 < longest <= tokens)

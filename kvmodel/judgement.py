@@ -13,6 +13,7 @@ from kvmodel.calibration import CopyReading, Point, PrefillReading
 from kvmodel.case import Case, CaseError
 from kvmodel.evidence import Errors
 from kvmodel.measured import Step
+from kvmodel.words import say
 
 SAYS = {
     "prefill": "prefill of modern engines and kernels in 16 bit",
@@ -54,7 +55,7 @@ def in_percent(errors: Errors) -> dict[str, Any]:
     """One kind of row with its errors in per cent."""
     return {
         "kind": errors.kind,
-        "says": SAYS[errors.kind],
+        "says": say(SAYS[errors.kind]),
         "n": errors.n,
         "median_percent": 100 * errors.median,
         "p90_percent": 100 * errors.p90,

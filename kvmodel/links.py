@@ -11,7 +11,8 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from kvmodel.case import LONGEST_ECHO, Case, CaseError, case_from
+from kvmodel.case import LONGEST_ECHO, Case, CaseError, bad_value, case_from
+from kvmodel.words import say
 
 FORMAT = "1"
 FORMAT_KEY = "v"
@@ -45,11 +46,11 @@ def case_of(items: Iterable[tuple[str, str]]) -> Case:
     chosen: dict[str, Any] = {}
     for key, value in items:
         if key in chosen:
-            raise CaseError(f"{key[:LONGEST_ECHO]}: given twice; allowed: once")
+            raise CaseError(say("{field}: given twice; allowed: once", field=key[:LONGEST_ECHO]))
         chosen[key] = value
     version = chosen.pop(FORMAT_KEY, FORMAT)
     if version != FORMAT:
-        raise CaseError(f"{FORMAT_KEY}: {version[:LONGEST_ECHO]!r} given; allowed: {FORMAT}")
+        raise bad_value(FORMAT_KEY, version[:LONGEST_ECHO], FORMAT)
     return case_from(chosen)
 
 
@@ -61,5 +62,5 @@ def app_address(text: str) -> str:
     except ValueError:
         good = False
     if not good or NOT_IN_ADDRESSES & set(text) or not text.isascii() or not text.isprintable():
-        raise CaseError(f"app_url: {text[:LONGEST_ECHO]!r} given; allowed: {ALLOWED_APP}")
+        raise bad_value("app_url", text[:LONGEST_ECHO], say(ALLOWED_APP))
     return text.rstrip("/")

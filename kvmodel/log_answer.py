@@ -11,6 +11,7 @@ from kvmodel import catalog, pool_check, pool_log, served
 from kvmodel.case import BYTES_PER_VALUE, Case, CaseError
 from kvmodel.pool_check import Named
 from kvmodel.units import MIB
+from kvmodel.words import say
 
 LARGEST_BYTES = 64 * MIB
 NARROW = ("fp8", "int8", "float8")
@@ -27,7 +28,7 @@ def explain_text(text: str, case: Case, own: Mapping[str, Any]) -> dict[str, Any
     """As :func:`explain`, of the text itself. What the log says of tp, pp and dcp goes before what was given."""
     log = pool_log.read_log(text)
     if log.empty():
-        raise CaseError("log: no line of an engine's memory or KV pool in it; allowed: a start-up log")
+        raise CaseError(say("log: no line of an engine's memory or KV pool in it; allowed: a start-up log"))
     for name, given in (("tp", case.tp), ("pp", own.get("pp")), ("dcp", own.get("dcp"))):
         if getattr(log, name) is None:
             setattr(log, name, float(given or 1))

@@ -28,6 +28,7 @@ from kvmodel.recompute_tax import Tax
 from kvmodel.server_report import Found
 from kvmodel.server_state import Server, server
 from kvmodel.server_window import Window
+from kvmodel.words import say
 
 ESTIMATED = (
     "what is computed again is an estimate: each victim is taken as the mean request with half of its output written"
@@ -55,16 +56,17 @@ def diagnose(
     early = read(first)
     if second is None:
         if seconds is not None:
-            raise CaseError("seconds: given with one scrape; allowed: two scrapes, the time between them")
+            raise CaseError(say("seconds: given with one scrape; allowed: two scrapes, the time between them"))
         return of_window(early, server(early), None, known or Known())
     late = read(second, "SCRAPE2")
     before, after = server(early), server(late)
     for scrape, found, what in ((early, before, "SCRAPE"), (late, after, "SCRAPE2")):
         if (kind := scrape_kind.not_an_engine(scrape, found)) is not None:
-            raise CaseError(f"{what}: {kind.reason}; allowed: two scrapes of one engine")
+            told = {"what": what, "reason": kind.reason}
+            raise CaseError(say("{what}: {reason}; allowed: two scrapes of one engine", **told))
     assert before is not None
     assert after is not None
-    notes = [f"in SCRAPE, {note}" for note in before.notes]
+    notes = [say("in SCRAPE, {note}", note=note) for note in before.notes]
     answer = of_window(late, after, server_window.between(before, after, seconds), known or Known())
     return answer | {"notes": notes + answer["notes"]}
 
@@ -142,8 +144,8 @@ def answer(
         "verdict": lead.diagnosis.verdict,
         "reason": where + lead.diagnosis.reason,
         "preemptions_per_100": whole.rates.preemptions_per_100,
-        "lead": server_report.one_engine("the server" if lead is whole else names[judged.index(lead)], lead),
-        "band": BANDS[lead.diagnosis.band] if lead.diagnosis.band else None,
+        "lead": server_report.one_engine(say("the server") if lead is whole else names[judged.index(lead)], lead),
+        "band": say(BANDS[lead.diagnosis.band]) if lead.diagnosis.band else None,
         "against": list(lead.diagnosis.against),
         "state": server_report.state(whole.window, fields, chosen),
         "rates": asdict(whole.rates) | {"finished_by_reason": server_report.by_reason(whole.window.increase)},
@@ -165,7 +167,7 @@ def price(
     """The recompute tax with its price, where model and lengths are known, and what has to be said of it."""
     if lead.tax is None or not lead.rates.preemptions:
         return lead.tax, []
-    estimated = [] if recompute_tax.lost_exactly(lead.window.increase.counters) is not None else [ESTIMATED]
+    estimated = [] if recompute_tax.lost_exactly(lead.window.increase.counters) is not None else [say(ESTIMATED)]
     if "model" not in fields:
         return lead.tax, estimated
     if "tokens" not in fields:
@@ -174,7 +176,7 @@ def price(
     try:
         priced = recompute_tax.priced(lead.tax, lead.window, lead.rates, chosen, price_per_gpu_hour)
     except CaseError as error:
-        return lead.tax, [*estimated, f"GPU seconds are not priced: {error}"]
+        return lead.tax, [*estimated, say("GPU seconds are not priced: {reason}", reason=error)]
     if gpu is None:
-        estimated.append(f"GPU seconds are those of an {chosen.gpu}; give --gpu for yours")
+        estimated.append(say("GPU seconds are those of an {gpu}; give --gpu for yours", gpu=chosen.gpu))
     return priced, estimated

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from kvmodel.case import CaseError
 from kvmodel.units import MIB, format_bytes
+from kvmodel.words import say
 
 LONGEST_TEXT = 8 * MIB  # 200 engines with all their histograms; also what a gzip file may unpack to
 MOST_LINES = 300_000
@@ -69,12 +70,13 @@ def read_scrape(data: bytes | str, wanted: Callable[[str], bool], *, what: str =
     refuse_other_formats(text, what)
     found, read, described, broken, twice = cut(text, wanted)
     if len(found) > MOST_SERIES:
-        raise CaseError(f"{what}: more than {MOST_SERIES:,} series of engines; allowed: fewer engines at a time")
+        told = {"what": what, "most": MOST_SERIES}
+        raise CaseError(say("{what}: more than {most:,} series of engines; allowed: fewer engines at a time", **told))
     samples, refused = parsed(found, what)
     places = [(text.count("\n", 0, start) + 1, line) for start, line in broken[:NAMED]]
     notes += broken_notes(places + refused, len(broken) + len(refused))
     if twice:
-        notes.append(f"{twice:,} series stand in it twice; the later value counts")
+        notes.append(say("{twice:,} series stand in it twice; the later value counts", twice=twice))
     return Scrape(samples, frozenset(read), frozenset(described), tuple(notes))
 
 
@@ -121,9 +123,11 @@ def as_text(data: bytes | str, notes: list[str], what: str) -> str:
         encoding = next((name for bom, name in BOMS.items() if data.startswith(bom)), "utf-8")
         data = data.decode(encoding, errors="replace")
     if len(data) > LONGEST_TEXT:
-        raise CaseError(f"{what}: {format_bytes(len(data))} given; allowed: up to {format_bytes(LONGEST_TEXT)}")
+        told = {"what": what, "given": format_bytes(len(data)), "most": format_bytes(LONGEST_TEXT)}
+        raise CaseError(say("{what}: {given} given; allowed: up to {most}", **told))
     if (lines := data.count("\n")) > MOST_LINES:
-        raise CaseError(f"{what}: {lines:,} lines given; allowed: up to {MOST_LINES:,}")
+        told = {"what": what, "given": f"{lines:,}", "most": f"{MOST_LINES:,}"}
+        raise CaseError(say("{what}: {given} lines given; allowed: up to {most}", **told))
     return data
 
 
@@ -133,11 +137,13 @@ def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
     try:
         text = unpacker.decompress(data, LONGEST_TEXT)
     except zlib.error:
-        raise CaseError(f"{what}: starts like gzip but cannot be unpacked; allowed: text, or gzip of it") from None
+        reason = say("{what}: starts like gzip but cannot be unpacked; allowed: text, or gzip of it", what=what)
+        raise CaseError(reason) from None
     if unpacker.unconsumed_tail:
-        raise CaseError(f"{what}: unpacks to more than {format_bytes(LONGEST_TEXT)}; allowed: up to that")
+        told = {"what": what, "most": format_bytes(LONGEST_TEXT)}
+        raise CaseError(say("{what}: unpacks to more than {most}; allowed: up to that", **told))
     if not unpacker.eof:
-        notes.append("the gzip file ends early; what is there was read")
+        notes.append(say("the gzip file ends early; what is there was read"))
     return text
 
 
@@ -145,11 +151,11 @@ def refuse_other_formats(text: str, what: str) -> None:
     """Raises CaseError for what is easily taken for a scrape: nothing, a web page, JSON."""
     start = text[:200].lstrip().lower()
     if not start and not text.strip():
-        raise CaseError(f"{what}: empty; allowed: the text of an engine's /metrics page")
+        raise CaseError(say("{what}: empty; allowed: the text of an engine's /metrics page", what=what))
     if start.startswith(("<!doctype", "<html", "<?xml")):
-        raise CaseError(f"{what}: a web page was given; allowed: the text of an engine's /metrics page")
+        raise CaseError(say("{what}: a web page was given; allowed: the text of an engine's /metrics page", what=what))
     if start.startswith(('{"', "[", "{\n", "{\r")) and not start.startswith(('{"__name__', '{"vllm', '{"sglang')):
-        raise CaseError(f"{what}: JSON was given; allowed: the text of an engine's /metrics page")
+        raise CaseError(say("{what}: JSON was given; allowed: the text of an engine's /metrics page", what=what))
 
 
 def number_of(written: str) -> float | None:
@@ -180,7 +186,8 @@ def parsed(found: Series, what: str) -> tuple[tuple[Sample, ...], list[tuple[int
         if rest not in known:
             known[rest] = labels_of(rest)
             if len(known) > MOST_LABEL_SETS:
-                raise CaseError(f"{what}: more than {MOST_LABEL_SETS:,} different label sets; allowed: fewer engines")
+                told = {"what": what, "most": MOST_LABEL_SETS}
+                raise CaseError(say("{what}: more than {most:,} different label sets; allowed: fewer engines", **told))
         labels = known[rest]
         if labels is None:
             refused.append((0, f"{name}{{{text}}}"))
@@ -204,8 +211,9 @@ def labels_of(text: str) -> dict[str, str] | None:
 def broken_notes(named: list[tuple[int, str]], count: int) -> Iterator[str]:
     """The first broken lines by number (0: not known), then how many more."""
     for number, line in named[:NAMED]:
-        where = f"line {number:,}" if number else "a line"
+        where = say("line {number:,}", number=number) if number else say("a line")
         shown = "".join(mark if mark.isprintable() else "?" for mark in line[:LONGEST_ECHO])
-        yield f"{where} is broken and was left out: {shown}{'...' if len(line) > LONGEST_ECHO else ''}"
+        cut_off = "..." if len(line) > LONGEST_ECHO else ""
+        yield say("{where} is broken and was left out: {shown}", where=where, shown=shown + cut_off)
     if count > NAMED:
-        yield f"{count - NAMED:,} more lines are broken and were left out"
+        yield say("{count:,} more lines are broken and were left out", count=count - NAMED)

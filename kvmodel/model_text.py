@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable
 
 from kvmodel.catalog_rows import CatalogError, KvLayers, Model, ParameterCounts
+from kvmodel.words import say
 
 PREFIX = "custom~"
 LONGEST = 2000
@@ -85,10 +86,12 @@ def from_text(text: str) -> Model:
     """The row of a text. Raises CatalogError, one sentence, where it is not such a text or its numbers cannot be."""
     plain = text.strip().lower()
     if len(plain) > LONGEST:
-        raise CatalogError(f"model: a text of {len(plain):,} characters given; allowed: up to {LONGEST:,}")
+        counts = {"count": f"{len(plain):,}", "most": f"{LONGEST:,}"}
+        raise CatalogError(say("model: a text of {count} characters given; allowed: up to {most}", **counts))
     name, _, body = plain.removeprefix(PREFIX).partition("~")
     if not NAME.fullmatch(name):
-        raise CatalogError(f"model: name {name[:40]!r} given; allowed: letters, digits, dots and dashes")
+        refused = say("model: name {name!r} given; allowed: letters, digits, dots and dashes", name=name[:40])
+        raise CatalogError(refused)
     numbers: dict[str, float] = {}
     groups: list[KvLayers] = []
     try:
@@ -96,7 +99,7 @@ def from_text(text: str) -> Model:
             _read(part, numbers, groups)
         return _row(name, plain, numbers, tuple(groups))
     except (ValueError, TypeError, KeyError) as error:
-        raise CatalogError(f"model: {name} is refused: {error}") from None
+        raise CatalogError(say("model: {name} is refused: {error}", name=name, error=error)) from None
 
 
 def _read(part: str, numbers: dict[str, float], groups: list[KvLayers]) -> None:
@@ -105,12 +108,12 @@ def _read(part: str, numbers: dict[str, float], groups: list[KvLayers]) -> None:
     if number and number[1] in WHOLE | RATES | COUNTS:
         value = float(number[2]) if "." in number[2] else int(number[2])
         if not 0 < value <= MOST or number[1] in numbers:
-            raise ValueError(f"{part[:40]!r} is given twice or out of range")
+            raise ValueError(say("{part!r} is given twice or out of range", part=part[:40]))
         numbers[number[1]] = value
         return
     found = GROUP.fullmatch(part)
     if not found:
-        raise ValueError(f"{part[:40]!r} is no number or group of layers")
+        raise ValueError(say("{part!r} is no number or group of layers", part=part[:40]))
     kind, layers, heads, key_dim, value_dim, bound, fixed, entry, index = found.groups(default="")
     groups.append(
         KvLayers(
@@ -131,14 +134,14 @@ def _row(name: str, text: str, numbers: dict[str, float], groups: Iterable[KvLay
     """Raises ValueError or KeyError naming what is missing."""
     missing = [WHOLE[letter] for letter in NEEDED if letter not in numbers]
     if missing:
-        raise ValueError(f"{missing[0]} is missing")
+        raise ValueError(say("{name} is missing", name=missing[0]))
     whole = {WHOLE[letter]: _integer(letter, value) for letter, value in numbers.items() if letter in WHOLE}
     rates = {RATES[letter]: float(value) for letter, value in numbers.items() if letter in RATES}
     counted = {COUNTS[letter]: value for letter, value in numbers.items() if letter in COUNTS}
     counts = None
     if counted:
         if not {"layer_matrices", "other", "weight_bytes"} <= set(counted):
-            raise ValueError("m, o and b are given together or not at all")
+            raise ValueError(say("m, o and b are given together or not at all"))
         exact = {
             key: _integer(key, value) for key, value in counted.items() if key not in ("mlp_width", "weight_bytes")
         }
@@ -153,5 +156,5 @@ def _row(name: str, text: str, numbers: dict[str, float], groups: Iterable[KvLay
 
 def _integer(name: str, value: float) -> int:
     if not isinstance(value, int):
-        raise ValueError(f"{name} must be a whole number: {value}")
+        raise ValueError(say("{name} must be a whole number: {value}", name=name, value=value))
     return value

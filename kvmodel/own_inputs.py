@@ -39,8 +39,10 @@ class Own:
     def read(self, field: str, given: object) -> Any:
         """The value of what was given. Raises CaseError with one sentence."""
         refusal = CaseError(f"{field}: {str(given)[:40]!r} given; allowed: {self.allowed}")
-        if self.text or self.switch:
+        if self.text:
             return given
+        if self.switch:
+            return switched(field, given)
         if self.options:
             if given not in self.options:
                 raise refusal
@@ -52,6 +54,15 @@ class Own:
         if not self.low <= value <= self.high:  # NaN is not either
             raise refusal
         return value
+
+
+def switched(field: str, given: object) -> bool:
+    """A flag is there or not; a column says true or false. Raises CaseError."""
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    value = words.get(str(given).strip().lower())
+    if value is None:
+        raise CaseError(f"{field}: {str(given)[:40]!r} given; allowed: true or false")
+    return value
 
 
 OWN = {
@@ -134,14 +145,16 @@ def with_config(choices: Mapping[str, Any]) -> tuple[Mapping[str, Any], Reading 
 
     Raises CaseError, ConfigRefused.
     """
-    if "config" not in choices:
+    given = {field: OWN[field].read(field, choices[field]) for field in CONFIG if field in choices}
+    if "config" not in given:
+        for field in (field for field, value in given.items() if value):
+            raise CaseError(f"{field}: given without config; allowed: beside a model's config.json")
         return choices, None
     if "model" in choices:
         raise CaseError("config: given with a model; allowed: one of the two")
     from kvmodel import hf_config  # for a file alone: it takes as long as the rest of an answer
 
-    drafts = OWN["draft_layers"].read("draft_layers", choices.get("draft_layers", 0))
-    assume = bool(choices.get("assume_defaults"))
-    reading = hf_config.read_file(str(choices["config"]), assume_defaults=assume, draft_layers=drafts)
+    accepted = {field: given[field] for field in CONFIG[1:] if field in given}
+    reading = hf_config.read_file(str(given["config"]), **accepted)
     rest = {field: value for field, value in choices.items() if field not in CONFIG}
     return rest | {"model": reading.text}, reading

@@ -25,11 +25,12 @@ from kvmodel.units import (
     format_seconds,
     significant,
 )
+from kvmodel.words import say
 
 Texts = dict[str, str]
 IN_UNIT: dict[str, Callable[[float], str]] = {  # a number of a step in words: guesses and answers alike
     "KiB": lambda number: format_bytes(number * KIB),
-    "requests": lambda number: f"{format_count(number)} requests",
+    "requests": lambda number: say("{count} requests", count=format_count(number)),
     "ms": lambda number: format_seconds(number * MS),
     "GB/s": lambda number: format_rate(number * GB),
     "times": format_ratio,
@@ -93,11 +94,11 @@ def prefill(step: Step, result: Comparison, server: Server) -> Texts:
     return {
         "recompute": format_seconds(again_s),
         "swap": format_seconds(swap_s),
-        "slower": slower,
-        "faster": faster,
+        "slower": say(slower),
+        "faster": say(faster),
         "factor": format_ratio(max(again_s / swap_s, swap_s / again_s)),
         "floor": format_seconds(float(step_time.floor_s(case.tokens, 0, inputs.shape, inputs.gpu, tp=case.tp))),
-        "parameters": f"{significant(inputs.shape.layer_parameters / GB, 2)} billion",
+        "parameters": say("{number} billion", number=significant(inputs.shape.layer_parameters / GB, 2)),
     }
 
 
@@ -106,7 +107,7 @@ def even(step: Step, result: Comparison, server: Server) -> Texts:
     return prefill(step, result, server) | {
         "even_rate": format_rate(guided_path.even_rate(result)),
         "margin": format_ratio(max(margin, 1 / margin)),
-        "side": "above" if margin > 1 else "below",
+        "side": say("above" if margin > 1 else "below"),
     }
 
 

@@ -21,6 +21,7 @@ from kvmodel.pool_finding import (
 from kvmodel.pool_groups import CONCURRENCY_ROUNDING, group_concurrency, group_needed, groups
 from kvmodel.pool_log import LogFigures
 from kvmodel.units import GIB, format_bytes, format_count
+from kvmodel.words import say
 
 __all__ = ["Finding", "Named", "check", "consistent", "implied_bytes_per_token", "rank_rate"]
 
@@ -61,15 +62,18 @@ def pool_against_tokens(log: LogFigures, rate: float | None) -> Finding | None:
     if implied is None or tokens is None:
         return None
     low, high = implied
-    says = f"{format_bytes(log.pool_bytes or 0)} for {format_count(tokens)} tokens"
-    means = f"{format_count(low)} to {format_count(high)} bytes a token on one GPU"
+    says = say("{size} for {tokens} tokens", size=format_bytes(log.pool_bytes or 0), tokens=format_count(tokens))
+    ends = {"low": format_count(low), "high": format_count(high)}
+    means = say("{low} to {high} bytes a token on one GPU", **ends)
     if rate is None:
         return Finding("pool", says, means)
-    agrees = low <= rate <= high
+    agrees, expected = low <= rate <= high, say("{rate} bytes a token", rate=format_count(rate))
     if not agrees and (log.tp or 1) * (log.pp or 1) > 1 and rate < high and rate >= 0.5 * low:
-        means += "; one rank's pool is printed, but the smallest rank decides: another had less room"
-        return Finding("pool", says, means, f"{format_count(rate)} bytes a token", None)
-    return Finding("pool", says, means, f"{format_count(rate)} bytes a token", agrees)
+        means = say(
+            "{means}; one rank's pool is printed, but the smallest rank decides: another had less room", means=means
+        )
+        return Finding("pool", says, means, expected, None)
+    return Finding("pool", says, means, expected, agrees)
 
 
 def cpu_blocks(log: LogFigures, rate: float | None) -> Finding | None:
@@ -80,16 +84,18 @@ def cpu_blocks(log: LogFigures, rate: float | None) -> Finding | None:
     if rate is None:
         swap = (log.swap_gib or 4) * GIB
         high = swap / max(log.cpu_blocks, 1) / block_size(log)
-        return Finding(
-            "cpu_blocks", says, f"at most {format_count(high)} bytes a token, if {format_bytes(swap)} are swap"
-        )
+        told = {"high": format_count(high), "swap": format_bytes(swap)}
+        return Finding("cpu_blocks", says, say("at most {high} bytes a token, if {swap} are swap", **told))
     block = rate * block_size(log)
     if log.swap_gib is None:
         sizes = [gib for gib in range(1, 1025) if int(gib * GIB // block) == log.cpu_blocks]
-        means = f"swap space of {sizes[0]} GiB" if sizes else "no whole number of GiB of swap space gives this"
-        return Finding("cpu_blocks", says, means, f"{int(4 * GIB // block):,} with vLLM's 4 GiB", bool(sizes))
+        means = say("no whole number of GiB of swap space gives this")
+        if sizes:
+            means = say("swap space of {size} GiB", size=sizes[0])
+        usual = say("{blocks:,} with vLLM's 4 GiB", blocks=int(4 * GIB // block))
+        return Finding("cpu_blocks", says, means, usual, bool(sizes))
     expected = int(log.swap_gib * GIB // block)
-    means = f"{log.swap_gib:g} GiB of swap space in blocks of {format_bytes(block)}"
+    means = say("{size:g} GiB of swap space in blocks of {block}", size=log.swap_gib, block=format_bytes(block))
     return Finding("cpu_blocks", says, means, f"{expected:,}", expected == log.cpu_blocks)
 
 
@@ -99,7 +105,7 @@ def concurrency(log: LogFigures, model: Named | None) -> Finding | None:
     if log.concurrency is None or not log.max_model_len:
         return None
     says, length = f"{log.concurrency:g}x", log.max_model_len
-    means = f"requests of {format_count(length)} tokens that fit at once"
+    means = say("requests of {tokens} tokens that fit at once", tokens=format_count(length))
     if log.engine == "vllm-v1" and model is not None and not plain(model):
         return group_concurrency(log, model, says, means)
     if tokens is None:
@@ -116,13 +122,15 @@ def states(log: LogFigures, model: Named | None) -> Finding | None:
     if log.state_slots is None or log.conv_bytes is None or log.state_bytes is None:
         return None
     held = log.conv_bytes + log.state_bytes
-    says, means = f"{gib(held)} for {format_count(log.state_slots)} requests", "states of linear attention"
+    says = say("{size} for {requests} requests", size=gib(held), requests=format_count(log.state_slots))
+    means = say("states of linear attention")
     one = sum(group.layers * group.fixed_bytes for group in model.layers) / (log.tp or 1) if model else 0.0
     if not one:
         return Finding("states", says, means)
     slack = log.rounding_bytes("conv_bytes") + log.rounding_bytes("state_bytes")
     agrees = log.state_slots * one - slack <= held <= (log.state_slots + 1) * one + slack
-    return Finding("states", says, f"{means}, {format_bytes(one)} each", gib(log.state_slots * one), agrees)
+    means = say("{means}, {size} each", means=means, size=format_bytes(one))
+    return Finding("states", says, means, gib(log.state_slots * one), agrees)
 
 
 def block_identity(log: LogFigures) -> Finding | None:
@@ -132,7 +140,7 @@ def block_identity(log: LogFigures) -> Finding | None:
     if log.engine == "vllm" and log.tokens % block_size(log):
         return None  # concurrency x length, not blocks
     return Finding(
-        "gpu_blocks", format_count(log.gpu_blocks), "tokens / block size",
+        "gpu_blocks", format_count(log.gpu_blocks), say("tokens / block size"),
         f"{log.tokens / block_size(log):,.0f}",
         abs(log.gpu_blocks * block_size(log) - log.tokens) < block_size(log),
     )  # fmt: skip
@@ -141,7 +149,7 @@ def block_identity(log: LogFigures) -> Finding | None:
 def weights(log: LogFigures) -> Finding | None:
     if log.weight_bytes is None:
         return None
-    return Finding("weights", format_bytes(log.weight_bytes), "weights on one GPU, as loaded")
+    return Finding("weights", format_bytes(log.weight_bytes), say("weights on one GPU, as loaded"))
 
 
 def budget(log: LogFigures) -> Finding | None:
@@ -155,7 +163,7 @@ def budget(log: LogFigures) -> Finding | None:
     if usable is None or spent is None or log.pool_bytes is None:
         return None
     expected = usable - spent
-    means = "total x utilisation, less weights, other memory and the activation peak"
+    means = say("total x utilisation, less weights, other memory and the activation peak")
     agrees = abs(expected - log.pool_bytes) <= slack
     return Finding("budget", gib(log.pool_bytes), means, gib(expected), agrees)
 
@@ -173,16 +181,17 @@ def needed(log: LogFigures, model: Named | None, rate: float | None) -> Finding 
     """A refusal: what one request of full length needs, what there is, and the longest that fits."""
     if log.needed_bytes is None or not log.max_model_len:
         return None
-    says = f"{gib(log.needed_bytes)} for {format_count(log.max_model_len)} tokens"
-    has = f"; the pool has {gib(log.pool_bytes)}" if log.pool_bytes is not None else ""
-    means = "one request of max_model_len" + has
+    says = say("{size} for {tokens} tokens", size=gib(log.needed_bytes), tokens=format_count(log.max_model_len))
+    means = say("one request of max_model_len")
+    if log.pool_bytes is not None:
+        means = say("{means}; the pool has {size}", means=means, size=gib(log.pool_bytes))
     if rate is None and model is not None:
         return group_needed(log, model, says, means)
     if rate is None:
         return Finding("needed", says, means)
     if log.pool_bytes is not None:
         longest = int(log.pool_bytes // (rate * block_size(log))) * block_size(log)
-        means += f", which holds {format_count(longest)} tokens"
+        means = say("{means}, which holds {tokens} tokens", means=means, tokens=format_count(longest))
     expected = rate * math.ceil(log.max_model_len / block_size(log)) * block_size(log)
     agrees = abs(expected - log.needed_bytes) <= log.rounding_bytes("needed_bytes")
     return Finding("needed", says, means, gib(expected), agrees)

@@ -6,6 +6,7 @@ from kvmodel import pool_reports
 from kvmodel.pool_finding import Finding, Named, gib
 from kvmodel.pool_log import LogFigures
 from kvmodel.units import format_count
+from kvmodel.words import say
 
 USUAL_BATCHED_TOKENS = (2048, 8192, 16384, 4096, 512, 1024)  # vLLM's defaults by version and GPU, and round choices
 CONCURRENCY_ROUNDING = 0.005
@@ -22,13 +23,21 @@ def groups(log: LogFigures, model: Named | None) -> Finding | None:
                 printed(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).tokens for side in (-1, 1)
             )
             if low <= log.tokens <= high:
-                off = "" if hybrid else " with the hybrid manager off"
-                means = f"layers of {model.label} in equal groups that share blocks{off}: not bytes per token"
-                return Finding(
-                    "tokens", format_count(log.tokens), means, f"{format_count(low)} to {format_count(high)}", True
-                )
+                ends = say("{least} to {most}", least=format_count(low), most=format_count(high))
+                return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
     expected = printed(log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True).tokens
-    return Finding("tokens", format_count(log.tokens), "the pool in groups of layers", format_count(expected), False)
+    means = say("the pool in groups of layers")
+    return Finding("tokens", format_count(log.tokens), means, format_count(expected), False)
+
+
+def shared(model: Named, *, hybrid: bool) -> str:
+    """How the layers share the pool, in words."""
+    if hybrid:
+        return say("layers of {model} in equal groups that share blocks: not bytes per token", model=model.label)
+    return say(
+        "layers of {model} in equal groups that share blocks with the hybrid manager off: not bytes per token",
+        model=model.label,
+    )
 
 
 def batched_tokens(log: LogFigures) -> tuple[int, ...]:
@@ -57,7 +66,8 @@ def group_concurrency(log: LogFigures, model: Named, says: str, means: str) -> F
             )
             expected = expected or (low + high) / 2
             if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
-                return Finding("concurrency", says, means + f", with {batched:,} batched tokens", f"{low:.2f}x", True)
+                means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
+                return Finding("concurrency", says, means, f"{low:.2f}x", True)
     return Finding("concurrency", says, means, f"{expected:.2f}x", False)
 
 

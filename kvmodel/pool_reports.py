@@ -16,6 +16,7 @@ import numpy as np
 from kvmodel import kv_cache, kv_modes
 from kvmodel.case import CaseError
 from kvmodel.catalog import KvLayers
+from kvmodel.words import say
 
 GENERATIONS = ("vllm-v0", "vllm-v1", "vllm", "sglang", "trt-llm")  # "vllm-v1" is up to 0.20, "vllm" from 0.21 on
 NEARLY_EQUAL = {"vllm-v1": 1.25, "vllm": 1.5}  # below it, all groups are as large as the largest kind of layers
@@ -96,7 +97,9 @@ def trt_llm(
 
 def require_block(size_bytes: float) -> float:
     if not size_bytes > 0:
-        raise CaseError("model: keeps no KV per token; allowed: a model with attention layers for a pool of blocks")
+        raise CaseError(
+            say("model: keeps no KV per token; allowed: a model with attention layers for a pool of blocks")
+        )
     return size_bytes
 
 

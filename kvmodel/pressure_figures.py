@@ -11,6 +11,7 @@ from kvmodel.load_curve import GOOD_SHARE, RUNS, Knee, Objective
 from kvmodel.remedies import Row
 from kvmodel.simulation_results import Results
 from kvmodel.units import MS, format_count, format_gb, format_percent, format_seconds, significant
+from kvmodel.words import say
 
 Texts = dict[str, str]
 Totals = dict[str, Any]
@@ -119,7 +120,7 @@ def best_remedy(rows: Sequence[Row]) -> tuple[str, Texts]:
 def _remedy(name: str, row: Row) -> Texts:
     return {
         name: row.id,
-        f"{name}_action": row.action,
+        f"{name}_action": say(row.action),
         f"{name}_preemptions": format_count(row.preemptions),
         f"{name}_ttft": format_seconds(row.ttft_p99_s),
         f"{name}_output": f"{format_count(row.output_tokens_per_s)} tokens/s",

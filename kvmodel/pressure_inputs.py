@@ -13,6 +13,7 @@ from kvmodel.load_curve import Objective
 from kvmodel.simulation import Engine
 from kvmodel.simulation_results import Results
 from kvmodel.units import format_count
+from kvmodel.words import Later
 from kvmodel.workload import Workload
 
 ALONE = "none"  # in the place of a second scheduler
@@ -98,15 +99,20 @@ def run(asked: Pressure, scheduler: str) -> Results:
     return simulated(asked.case, asked.demand, engine_of(asked, scheduler))
 
 
-def load_text(asked: Pressure, results: Results | None = None) -> str:
+def load_text(asked: Pressure, results: Results | None = None) -> Later:
     """The load in one line, for a chart that travels without its page; without a run it has no rate of its own."""
-    words = [asked.demand.workload, f"{format_count(asked.demand.requests)} requests"]
-    if results is not None:
-        words += [
-            f"{offered_per_s(asked.demand, results):.3g} requests/s",
-            f"{format_count(results.pool_blocks)} blocks",
-        ]
-    return ", ".join([*words, f"seed {asked.demand.seed}"])
+    values = {
+        "workload": asked.demand.workload,
+        "requests": Later("{count} requests", (("count", format_count(asked.demand.requests)),)),
+        "seed": Later("seed {seed}", (("seed", asked.demand.seed),)),
+    }
+    if results is None:
+        return Later("{workload}, {requests}, {seed}", tuple(values.items()))
+    values |= {
+        "rate": f"{offered_per_s(asked.demand, results):.3g}",
+        "blocks": Later("{count} blocks", (("count", format_count(results.pool_blocks)),)),
+    }
+    return Later("{workload}, {requests}, {rate} requests/s, {blocks}, {seed}", tuple(values.items()))
 
 
 def offered_per_s(demand: Demand, results: Results) -> float:

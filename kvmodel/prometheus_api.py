@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from kvmodel import metric_names, metrics, prometheus_http, server_window
-from kvmodel.case import LONGEST_ECHO, CaseError
+from kvmodel.case import LONGEST_ECHO, CaseError, bad_value
 from kvmodel.metric_names import PARTS, meanings
 from kvmodel.metrics_text import Sample, Scrape, number_of
 from kvmodel.prometheus_http import Address
 from kvmodel.server_state import server
+from kvmodel.words import say
 
 SERIES = "kvmodel_series"  # keeps a series' name, which functions drop
 MATCHER = re.compile(r'[a-zA-Z_]\w*(?:=~|!~|!=|=)"(?:[^"\\]|\\.)*"', re.ASCII)
@@ -34,9 +35,14 @@ def diagnose(
     named = "|".join(re.escape(prefix).replace("\\", "\\\\") for prefix in prefixes)
     found = prometheus_http.names(address, f'{{__name__=~"(?:{named}).+"{matchers}}}', seconds)
     if not found:
+        series = say("{window} with {match}", window=window, match=match) if match else window
         raise CaseError(
-            f"prometheus: {address.url} has no series of vLLM, SGLang or TensorRT-LLM in the last {window}"
-            f"{' with ' + match if match else ''}; allowed: a server that scrapes the engines"
+            say(
+                "prometheus: {url} has no series of vLLM, SGLang or TensorRT-LLM in the last {series}; "
+                "allowed: a server that scrapes the engines",
+                url=address.url,
+                series=series,
+            )
         )
     gauges = [name for name in found if any(meaning.kind == "gauge" for meaning in meanings(name))]
     infos = [name for name in found if any(meaning.kind == "info" for meaning in meanings(name))]
@@ -57,7 +63,7 @@ def diagnose(
         resets = asked(address, "resets", counters[:1], over)
         windows = server_window.over_range(whole, least, seconds, restarted=any(sample.value for sample in resets))
     answer = metrics.of_window(scrape, whole, windows, known or metrics.Known())
-    return answer | {"over": f"the last {window} of {address.url}"}
+    return answer | {"over": say("the last {window} of {url}", window=window, url=address.url)}
 
 
 def matched(match: str | None) -> str:
@@ -67,7 +73,7 @@ def matched(match: str | None) -> str:
     bare = match.strip().removeprefix("{").removesuffix("}")
     parts = MATCHER.findall(bare)
     if not parts or ",".join(parts) != re.sub(r"\s*,\s*(?=[a-zA-Z_])", ",", bare).strip().rstrip(","):
-        raise CaseError(f"match: {match[:LONGEST_ECHO]!r} given; allowed: label matchers, such as 'job=\"vllm\"'")
+        raise bad_value("match", match[:LONGEST_ECHO], say("label matchers, such as 'job=\"vllm\"'"))
     return "," + ",".join(parts)
 
 

@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel.case import LONGEST_ECHO, CaseError
+from kvmodel.case import LONGEST_ECHO, CaseError, bad_value
 from kvmodel.units import DAY, HOUR, MIB, MINUTE, MS
+from kvmodel.words import say
 
 SERVERS = "KVMODEL_PROMETHEUS_SERVERS"
 TOKEN = "KVMODEL_PROMETHEUS_TOKEN"
@@ -47,7 +48,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 def address(url: str) -> Address:
     """The address of a Prometheus. Raises CaseError where it is no http address."""
     shown = url.rpartition("@")[2][:60]
-    refusal = CaseError(f"prometheus: {shown!r} given; allowed: an address such as http://localhost:9090")
+    refusal = bad_value("prometheus", shown, say("an address such as http://localhost:9090"))
     try:
         parts = urllib.parse.urlsplit(url.strip())
         port = parts.port
@@ -99,7 +100,7 @@ def window_s(text: str) -> float:
     seconds = float(sum(int(count[:9]) * UNITS_S[unit] for count, unit in parts))
     written = "".join(count + unit for count, unit in parts)
     if written != text.strip() or not LEAST_WINDOW_S <= seconds <= MOST_WINDOW_S:
-        raise CaseError(f"window: {text[:LONGEST_ECHO]!r} given; allowed: such as 15m, 1h or 2d, up to 90d")
+        raise bad_value("window", text[:LONGEST_ECHO], say("such as 15m, 1h or 2d, up to 90d"))
     return seconds
 
 
@@ -107,7 +108,7 @@ def query(server: Address, expression: str) -> list[dict[str, Any]]:
     """The vector of an instant query: `metric` and `value` of each series. Raises CaseError."""
     data = ask(server, "query", {"query": expression})
     if not isinstance(data, dict) or data.get("resultType") != "vector":
-        raise CaseError(f"prometheus: {server.url} gave another kind of answer than a vector")
+        raise CaseError(say("prometheus: {url} gave another kind of answer than a vector", url=server.url))
     result: list[dict[str, Any]] = data["result"]
     return result
 
@@ -130,41 +131,46 @@ def ask(server: Address, path: str, form: Mapping[str, str] | None = None) -> An
             text = answer.read(LONGEST_ANSWER + 1)
     except urllib.error.HTTPError as error:
         raise CaseError(f"prometheus: {server.url} {refusal(error)}") from None
-    except TimeoutError:
-        raise CaseError(f"prometheus: {server.url} did not answer within {ANSWER_S} s") from None
+    except TimeoutError as error:
+        raise CaseError(f"prometheus: {server.url} {unreachable(error)}") from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         raise CaseError(f"prometheus: {server.url} {unreachable(error)}") from None
     if len(text) > LONGEST_ANSWER:
-        raise CaseError(f"prometheus: {server.url} has too many series for one answer; allowed: fewer, with --match")
+        raise CaseError(
+            say("prometheus: {url} has too many series for one answer; allowed: fewer, with --match", url=server.url)
+        )
     try:
         found = json.loads(text)
         return found["data"]
     except (ValueError, KeyError, TypeError):
-        raise CaseError(f"prometheus: {server.url} does not answer as a Prometheus does") from None
+        raise CaseError(say("prometheus: {url} does not answer as a Prometheus does", url=server.url)) from None
 
 
 def unreachable(error: Exception) -> str:
     """Why there was no answer."""
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
-        return f"did not answer within {ANSWER_S} s"
+        return say("did not answer within {seconds} s", seconds=ANSWER_S)
     if isinstance(reason, ConnectionRefusedError):
-        return "refused the connection: nothing listens there"
-    if isinstance(reason, OSError) and reason.strerror:
-        return f"cannot be reached: {reason.strerror}"
-    return f"cannot be reached: {str(reason)[:80] or type(reason).__name__}"
+        return say("refused the connection: nothing listens there")
+    told = isinstance(reason, OSError) and reason.strerror
+    return say("cannot be reached: {reason}", reason=told or str(reason)[:80] or type(reason).__name__)
 
 
 def refusal(error: urllib.error.HTTPError) -> str:
     """What an HTTP status says."""
     if error.code in (401, 403):
-        return f"asks for credentials ({error.code}): give http://user:password@host, or a token in {TOKEN}"
+        return say(
+            "asks for credentials ({code}): give http://user:password@host, or a token in {token}",
+            code=error.code,
+            token=TOKEN,
+        )
     if error.code == 404:
-        return "has no Prometheus API at that path (404)"
+        return say("has no Prometheus API at that path (404)")
     if 300 <= error.code < 400:
-        return f"sends elsewhere ({error.code}), and redirects are not followed: give the address itself"
+        return say("sends elsewhere ({code}), and redirects are not followed: give the address itself", code=error.code)
     try:
         told = json.loads(error.read(LONGEST_ANSWER))["error"]
-        return f"refused the question ({error.code}): {str(told)[:120]}"
     except (ValueError, KeyError, TypeError, OSError):
-        return f"answered with status {error.code}"
+        return say("answered with status {code}", code=error.code)
+    return say("refused the question ({code}): {told}", code=error.code, told=str(told)[:120])

@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 
 from kvmodel import catalog
-from kvmodel.case import LONGEST_ECHO, CaseError
+from kvmodel.case import LONGEST_ECHO, CaseError, bad_value
+from kvmodel.words import say
 
 KINDS = ("flag", "metric")
 VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -65,7 +66,7 @@ def release(version: str) -> tuple[int, ...]:
     """
     found = VERSION.match(version.strip())
     if found is None:
-        raise CaseError(f"version: {version[:LONGEST_ECHO]!r} given; allowed: numbers with dots, such as 0.11.0")
+        raise bad_value("version", version[:LONGEST_ECHO], say("numbers with dots, such as 0.11.0"))
     numbers = [int(part) for part in found.group(1).split(".")]
     while numbers and numbers[-1] == 0:
         numbers.pop()
@@ -100,9 +101,15 @@ def named(name: str, engine: str) -> tuple[Entry, ...]:
     """All periods of a name. Raises CaseError where the table does not know it."""
     rows = tuple(entry for entry in entries() if (entry.engine, entry.name) == (engine, name))
     if not rows:
-        known = sorted({entry.engine for entry in entries()})
-        given = f"{name[:LONGEST_ECHO]!r} of {engine[:LONGEST_ECHO]!r} given"
-        raise CaseError(f"name: {given}; allowed: a flag or metric of releases.toml, of {', '.join(known)}")
+        known = ", ".join(sorted({entry.engine for entry in entries()}))
+        raise CaseError(
+            say(
+                "name: {name!r} of {engine!r} given; allowed: a flag or metric of releases.toml, of {known}",
+                name=name[:LONGEST_ECHO],
+                engine=engine[:LONGEST_ECHO],
+                known=known,
+            )
+        )
     return rows
 
 

@@ -13,7 +13,7 @@ from math import inf, nan, sqrt
 from typing import Any
 
 from kvmodel import simulation
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case, CaseError, bad_value
 from kvmodel.remedies_rungs import Rung, Server, changed, flag_of, gpu_host_gib, rungs
 from kvmodel.simulation import Engine
 from kvmodel.workload import Workload
@@ -157,7 +157,7 @@ def simulated(row: Row, server: Server, workload: Workload) -> Row:
 
 def require_objective(objective: str) -> None:
     if objective not in OBJECTIVES:
-        raise CaseError(f"objective: {objective[:40]!r} given; allowed: {', '.join(OBJECTIVES)}")
+        raise bad_value("objective", objective[:40], ", ".join(OBJECTIVES))
 
 
 # --- order ---

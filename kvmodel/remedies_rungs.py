@@ -19,6 +19,7 @@ from kvmodel.catalog import Model, ParameterCounts
 from kvmodel.scheduler_state import Settings
 from kvmodel.simulation import Engine
 from kvmodel.units import GIB, format_count, format_percent
+from kvmodel.words import say
 from kvmodel.workload import Workload
 
 PRODUCTS = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}  # by the first word of a scheduler
@@ -82,7 +83,7 @@ def blocks_after(before: Server, after: Server) -> int | None:
     freed = simulation.pool_bytes(after.case, after.engine) - simulation.pool_bytes(before.case, before.engine)
     blocks = int((held + freed) / simulation.block_bytes(after.case) + 1e-9)
     if blocks < 1:
-        raise DoesNotFit(f"num_blocks: {given:,} given, none is left; allowed: a larger pool")
+        raise DoesNotFit(say("num_blocks: {given:,} given, none is left; allowed: a larger pool", given=given))
     return blocks
 
 
@@ -107,30 +108,43 @@ def fit_requests(rung: Rung, server: Server, workload: Workload) -> Server:
     tokens = float((workload.prompt_tokens + workload.output_tokens).mean())
     fit = max(1, int(settings.num_blocks * settings.block_tokens // tokens))
     if fit >= settings.max_num_seqs:
-        held = f"the pool holds {format_count(fit)} requests of {format_count(tokens)} tokens"
-        raise CaseError(f"max_num_seqs: {held}, and no more than {settings.max_num_seqs:,} run; nothing to lower")
+        raise CaseError(
+            say(
+                "max_num_seqs: the pool holds {fit} requests of {tokens} tokens, and no more than {most:,} run; "
+                "nothing to lower",
+                fit=format_count(fit),
+                tokens=format_count(tokens),
+                most=settings.max_num_seqs,
+            )
+        )
     return replace(server, engine=replace(server.engine, max_num_seqs=fit))
 
 
 def utilization(rung: Rung, server: Server, workload: Workload) -> Server:
     now = assumed("memory", "utilization") if server.engine.utilization is None else server.engine.utilization
     if now >= rung.to:
-        raise CaseError(f"utilization: {format_percent(now)} already; {format_percent(rung.to)} is no more")
+        raise no_more("utilization", now, rung.to)
     return replace(server, engine=replace(server.engine, utilization=rung.to))
 
 
 def watermark(rung: Rung, server: Server, workload: Workload) -> Server:
     now = settings_of(server).watermark
     if now >= rung.to:
-        raise CaseError(f"watermark: {format_percent(now)} already; {format_percent(rung.to)} is no more")
+        raise no_more("watermark", now, rung.to)
     return replace(server, engine=replace(server.engine, watermark=rung.to))
+
+
+def no_more(field: str, now: float, to: float) -> CaseError:
+    told = {"field": field, "now": format_percent(now), "to": format_percent(to)}
+    return CaseError(say("{field}: {now} already; {to} is no more", **told))
 
 
 def token_budget(rung: Rung, server: Server, workload: Workload) -> Server:
     now, least = server.case.max_num_batched_tokens, int(limits("max_num_batched_tokens")[0])
     fewer = int(now * rung.times)
     if fewer < least:
-        raise CaseError(f"max_num_batched_tokens: {now:,} already; no fewer than {least:,} are allowed")
+        told = {"now": now, "least": least}
+        raise CaseError(say("max_num_batched_tokens: {now:,} already; no fewer than {least:,} are allowed", **told))
     return replace(server, case=replace(server.case, max_num_batched_tokens=fewer))
 
 
@@ -141,7 +155,8 @@ def gpus(rung: Rung, server: Server, workload: Workload) -> Server:
 
 def kv_dtype(rung: Rung, server: Server, workload: Workload) -> Server:
     if BYTES_PER_VALUE[server.case.kv_dtype] <= BYTES_PER_VALUE[rung.to]:
-        raise CaseError(f"kv_dtype: {server.case.kv_dtype} already; {rung.to} is no narrower")
+        told = {"now": server.case.kv_dtype, "to": rung.to}
+        raise CaseError(say("kv_dtype: {now} already; {to} is no narrower", **told))
     return replace(server, case=replace(server.case, kv_dtype=rung.to))
 
 
@@ -155,7 +170,7 @@ def scheduler(rung: Rung, server: Server, workload: Workload) -> Server:
 def four_bit_weights(rung: Rung, server: Server, workload: Workload) -> Server:
     model = catalog.model(server.case.model)
     if pool_answers.four_bit_bytes(model) >= weights.weight_bytes(model):
-        raise CaseError(f"model: the weights of {model.name} are as narrow as 4 bits already")
+        raise CaseError(say("model: the weights of {model} are as narrow as 4 bits already", model=model.name))
     return replace(server, case=replace(server.case, model=model_text.as_text(in_four_bits(model))))
 
 
@@ -225,9 +240,17 @@ def stands(text: str, product: str, version: str | None, known_from: str | None)
     begins = since or known_from
     gone = periods[-1].gone if periods else None
     if version is None:
-        return text, f"gone in {gone}" if gone else f"since {since}" if since else ""
+        return text, gone_text(gone) if gone else since_text(since) if since else ""
     if gone and releases.release(version) >= releases.release(gone):
-        return "", f"gone in {gone}"
+        return "", gone_text(gone)
     if begins and releases.release(version) < releases.release(begins):
-        return "", f"since {begins}"
+        return "", since_text(begins)
     return text, ""
+
+
+def gone_text(version: str) -> str:
+    return say("gone in {version}", version=version)
+
+
+def since_text(version: str) -> str:
+    return say("since {version}", version=version)

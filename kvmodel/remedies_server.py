@@ -23,6 +23,7 @@ from kvmodel.server_rates import Rates
 from kvmodel.server_window import Window
 from kvmodel.simulation import Engine
 from kvmodel.units import format_count, significant
+from kvmodel.words import say
 from kvmodel.workload import Workload
 
 OBJECTIVES = {PRESSURE: "preemptions", QUEUEING: "ttft-p99"}  # of the verdicts that are simulated
@@ -63,7 +64,7 @@ def simulated(
     """The rungs tried on the server. `known` are the Case fields that are not mere defaults. Raises NotEnough."""
     objective = OBJECTIVES.get(diagnosis.verdict)
     if objective is None:
-        raise NotEnough(f"no simulation of a server whose verdict is {diagnosis.verdict}")
+        raise NotEnough(say("no simulation of a server whose verdict is {verdict}", verdict=say(diagnosis.verdict)))
     server, load = server_of(window, era, chosen, known), load_of(window, rates)
     require_short(server, load)
     try:
@@ -78,11 +79,17 @@ def simulated(
 
 
 def sentence(server: Server, load: Load, as_is: Row, objective: str) -> str:
-    lengths = f"{format_count(load.prompt_tokens)} + {format_count(load.output_tokens)} tokens"
-    return (
-        f"simulated for {objective} with {load.clients} requests at a time of {lengths} on {server.case.tp} "
-        f"{server.case.gpu}, which as it is gives {significant(as_is.preemptions_per_100, 2)} preemptions per 100: "
-        f"{remedies.RULE}"
+    return say(
+        "simulated for {objective} with {clients} requests at a time of {prompt} + {output} tokens on {tp} {gpu}, "
+        "which as it is gives {per_100} preemptions per 100: {rule}",
+        objective=objective,
+        clients=load.clients,
+        prompt=format_count(load.prompt_tokens),
+        output=format_count(load.output_tokens),
+        tp=server.case.tp,
+        gpu=server.case.gpu,
+        per_100=significant(as_is.preemptions_per_100, 2),
+        rule=say(remedies.RULE),
     )
 
 
@@ -100,8 +107,11 @@ def require_alike(ours: float, measured: float) -> None:
     """Raises NotEnough where the simulated server preempts much less, or much more, than the real one."""
     if not measured / ALIKE <= ours <= measured * ALIKE:
         raise NotEnough(
-            f"the simulated server preempts {significant(ours, 2)} times per 100 requests and not "
-            f"{significant(measured, 2)}"
+            say(
+                "the simulated server preempts {ours} times per 100 requests and not {measured}",
+                ours=significant(ours, 2),
+                measured=significant(measured, 2),
+            )
         )
 
 
@@ -109,14 +119,17 @@ def server_of(window: Window, era: Era, chosen: Case, known: set[str]) -> Server
     """Pool and settings as reported. Raises NotEnough where a GPU like that does not have such a pool."""
     pool_tokens = window.engine.pool_tokens
     if pool_tokens is None or "model" not in known:
-        raise NotEnough("the size of the pool is not reported" if "model" in known else "the model is not known")
+        raise NotEnough(
+            say("the size of the pool is not reported") if "model" in known else say("the model is not known")
+        )
     scheduler = chosen.policy
     if scheduler == "vllm-v1" and era.gone is not None and not may_be(era.gone, WHOLE_PROMPT_SINCE):
         scheduler = "vllm-v1-first-chunk"
     blocks = int(pool_tokens // chosen.block_tokens)
     free = catalog.gpu(chosen.gpu).memory_bytes - weights.weight_bytes(catalog.model(chosen.model)) / chosen.tp
     if blocks * simulation.block_bytes(chosen) > free:
-        raise NotEnough(f"such a pool does not fit on {chosen.tp} {chosen.gpu}; give --gpu and --tp")
+        told = {"tp": chosen.tp, "gpu": chosen.gpu}
+        raise NotEnough(say("such a pool does not fit on {tp} {gpu}; give --gpu and --tp", **told))
     try:
         engine = Engine(
             scheduler=scheduler,
@@ -139,12 +152,14 @@ def load_of(window: Window, rates: Rates) -> Load:
     gauges = window.engine.gauges
     prompt, output = rates.prompt_tokens_per_request, rates.output_tokens_per_request
     if "running" not in gauges or prompt is None or output is None:
-        raise NotEnough("running requests and their lengths are not reported")
+        raise NotEnough(say("running requests and their lengths are not reported"))
     clients = round(gauges["running"] + gauges.get("waiting", 0.0))
     if not 1 <= clients <= MOST_CLIENTS:
-        raise NotEnough(f"{format_count(clients)} requests at a time; from 1 to {MOST_CLIENTS} are simulated")
+        counts = {"clients": format_count(clients), "most": MOST_CLIENTS}
+        raise NotEnough(say("{clients} requests at a time; from 1 to {most} are simulated", **counts))
     if not (1 <= prompt <= workload.MOST_TOKENS and 1 <= output <= workload.MOST_TOKENS):  # NaN is not either
-        raise NotEnough(f"requests of {prompt:,.0f} + {output:,.0f} tokens are not simulated")
+        lengths = {"prompt": prompt, "output": output}
+        raise NotEnough(say("requests of {prompt:,.0f} + {output:,.0f} tokens are not simulated", **lengths))
     observed = window.increase.histograms
     return Load(
         clients=clients,
@@ -178,8 +193,8 @@ def most_requests(load: Load, server: Server) -> int:
 def require_short(server: Server, load: Load) -> None:
     """Raises NotEnough where a simulation would take too long to be waited for."""
     if most_requests(load, server) < FEWEST_ROUNDS * at_a_time(load, server):
-        lengths = f"{load.prompt_tokens:,.0f} + {load.output_tokens:,.0f} tokens"
-        raise NotEnough(f"requests of {lengths} take too long to simulate")
+        lengths = {"prompt": load.prompt_tokens, "output": load.output_tokens}
+        raise NotEnough(say("requests of {prompt:,.0f} + {output:,.0f} tokens take too long to simulate", **lengths))
 
 
 def workload_of(load: Load, server: Server) -> Workload:
@@ -204,7 +219,13 @@ def with_gain(buys: str, row: Row, as_is: Row) -> str:
     counts = (as_is.preemptions_per_100, row.preemptions_per_100)
     before, after = (significant(count, 2) if count else "0" for count in counts)
     more = row.output_tokens_per_s / as_is.output_tokens_per_s - 1
-    return f"{buys}; simulated: {before} preemptions per 100 become {after}, output {more:+.0%}"
+    return say(
+        "{buys}; simulated: {before} preemptions per 100 become {after}, output {more:+.0%}",
+        buys=buys,
+        before=before,
+        after=after,
+        more=more,
+    )
 
 
 def place(row: Row) -> int:

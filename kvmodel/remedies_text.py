@@ -7,6 +7,7 @@ from typing import Any
 
 from kvmodel.answer_text import NONE, seconds, table
 from kvmodel.units import format_count, format_percent, significant
+from kvmodel.words import say
 
 Answer = dict[str, Any]
 WIDTH = 118
@@ -38,7 +39,7 @@ def cells(row: Answer) -> tuple[str, ...]:
         str(row["place"] or ""),
         row["id"],
         str(row["article"] or ""),
-        "" if row["id"] == "as-is" else row["price"],
+        "" if row["id"] == "as-is" else say(row["price"]),
         str(row["gpus"]),
         format_count(row["pool_tokens"]),
         format_count(row["preemptions"]),
@@ -53,16 +54,16 @@ def gain(row: Answer) -> str:
     if row["id"] == "as-is":
         return ""
     if row["effect"] in ("little", "unfinished") or row["gain"] is None:
-        return str(row["effect"])
+        return say(row["effect"])
     return ("+" if row["gain"] > 0 else "") + format_percent(row["gain"])
 
 
 def set_by(row: Answer) -> str:
     """What is done, the flag for it, and the releases that have that."""
     stands = f" ({row['stands']})" if row["stands"] else ""
-    host = f", {format_count(row['host_gib'])} GiB of host memory" if row["host_gib"] else ""
+    host = say("{size} GiB of host memory", size=format_count(row["host_gib"])) if row["host_gib"] else ""
     flag = f": {row['flag']}{stands}" if row["flag"] else f"{stands}"
-    return f"{row['action']}{flag}{host}"
+    return f"{say(row['action'])}{flag}{', ' if host else ''}{host}"
 
 
 def swap(counts: Answer) -> str:

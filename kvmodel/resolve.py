@@ -18,6 +18,7 @@ from kvmodel.copy_path import SmallLoads, copy_path
 from kvmodel.engine_time import EngineTimes, decode_step_s, engine_times
 from kvmodel.step_time import AttentionGroup, GpuRates, ModelShape, decode_s
 from kvmodel.units import GB, MIB, MS, US, format_bytes
+from kvmodel.words import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,10 +147,16 @@ def require_request_fits(case: Case, resolved: Inputs) -> None:
     )
     if needed > resolved.pool_bytes_per_gpu:
         raise DoesNotFit(
-            f"tokens: {last:,} tokens of {catalog.model(case.model).name} need {format_bytes(float(needed))} of KV "
-            f"on each GPU, {case.gpu} at tp {case.tp} has "
-            f"{format_bytes(float(np.max(resolved.pool_bytes_per_gpu)))} left for it; "
-            f"allowed: fewer tokens, more GPUs (tp), fp8 KV or a larger GPU"
+            say(
+                "tokens: {tokens:,} tokens of {model} need {need} of KV on each GPU, {gpu} at tp {tp} has {pool} left "
+                "for it; allowed: fewer tokens, more GPUs (tp), fp8 KV or a larger GPU",
+                tokens=last,
+                model=catalog.model(case.model).name,
+                need=format_bytes(float(needed)),
+                gpu=case.gpu,
+                tp=case.tp,
+                pool=format_bytes(float(np.max(resolved.pool_bytes_per_gpu))),
+            )
         )
 
 

@@ -11,6 +11,7 @@ from kvmodel.case import Case, case_from
 from kvmodel.comparison import Comparison, compare_case
 from kvmodel.units import format_bytes, format_count, format_percent, format_rate, format_ratio
 from kvmodel.verdict import COPYING, Contest, contest
+from kvmodel.words import say
 
 COPY = {"recompute": "recompute", "swap": "copy", "offload": "copy", "both": "copy"}
 CONDITIONS = ("article", "today-v1", "today")
@@ -108,15 +109,20 @@ def condition_text(outcome: Outcome) -> str:
     """The nearest thing that turns the answer, as numbers: `recompute at 3.5 GB/s (here 20 GB/s)`."""
     flips = outcome.comparison.verdict.flips
     if not flips:
-        return "nothing in range turns it"
+        return say("nothing in range turns it")
     nearest = flips[0]
     shown: Callable[[float], str] = {
         "copy_bytes_per_s": format_rate,
-        "bytes_per_copy": lambda size: f"{format_bytes(size)} a copy",
-        "context_tokens": lambda tokens: f"{format_count(tokens)} tokens",
-        "survival": lambda share: f"{format_percent(share)} surviving",
+        "bytes_per_copy": lambda size: say("{size} a copy", size=format_bytes(size)),
+        "context_tokens": lambda tokens: say("{count} tokens", count=format_count(tokens)),
+        "survival": lambda share: say("{share} surviving", share=format_percent(share)),
     }[nearest.what]
-    return f"{nearest.then} at {shown(nearest.at)} (here {shown(nearest.now)})"
+    return say(
+        "{strategy} at {there} (here {here})",
+        strategy=say(nearest.then),
+        there=shown(nearest.at),
+        here=shown(nearest.now),
+    )
 
 
 def rows() -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from kvmodel import metric_names
 from kvmodel.metrics_text import Scrape
 from kvmodel.server_state import Server, process_of
 from kvmodel.units import format_bytes
+from kvmodel.words import say
 
 ENGINE_LABELS = ("engine", "dp_rank", "tp_rank", "pid")
 ENGINE_COUNTERS = {"preemptions", "finished", "prompt_tokens", "generation_tokens"}  # a router may pass on others
@@ -39,11 +40,12 @@ def without_samples(scrape: Scrape) -> Kind:
     if scrape.described:
         return Kind(
             "no samples",
-            f"{len(scrape.described)} metrics are described but none has a value: that is not zero",
-            "scrape again once a request was served; with several API servers, look at PROMETHEUS_MULTIPROC_DIR",
+            say("{count} metrics are described but none has a value: that is not zero", count=len(scrape.described)),
+            say("scrape again once a request was served; with several API servers, look at PROMETHEUS_MULTIPROC_DIR"),
             product_of(scrape.described),
         )
-    return Kind("no samples", "no line of it is a sample of a metric", "give the text of an engine's /metrics page")
+    reason = say("no line of it is a sample of a metric")
+    return Kind("no samples", reason, say("give the text of an engine's /metrics page"))
 
 
 def product_of(names: Iterable[str]) -> str | None:
@@ -55,19 +57,21 @@ def product_of(names: Iterable[str]) -> str | None:
 def without_engine(scrape: Scrape) -> Kind:
     """Samples, but none that is read: a router's, another server's, or Python's own."""
     if any(map(metric_names.is_router, scrape.sampled)):
-        return router("these are series of a router")
+        return router(say("these are series of a router"))
     product = product_of(scrape.sampled)
     if product is not None:
-        label = metric_names.label(product)
-        return Kind("no engine metrics", f"series of {label}, but none of those that are read", SCRAPE_ENGINE, product)
-    memory = process_of(scrape).get("virtual_memory_bytes")
-    size = "" if memory is None else f", {format_bytes(memory)} of virtual memory"
+        reason = say("series of {label}, but none of those that are read", label=metric_names.label(product))
+        return Kind("no engine metrics", reason, say(SCRAPE_ENGINE), product)
     prefixes = sorted({name.replace(":", "_").split("_")[0] for name in scrape.sampled})
-    return Kind(
-        "no engine metrics",
-        f"{len(scrape.sampled)} metrics, none of vLLM, SGLang or TensorRT-LLM: {', '.join(prefixes[:5])}{size}",
-        SCRAPE_ENGINE,
+    reason = say(
+        "{count} metrics, none of vLLM, SGLang or TensorRT-LLM: {prefixes}",
+        count=len(scrape.sampled),
+        prefixes=", ".join(prefixes[:5]),
     )
+    memory = process_of(scrape).get("virtual_memory_bytes")
+    if memory is not None:
+        reason = say("{reason}, {size} of virtual memory", reason=reason, size=format_bytes(memory))
+    return Kind("no engine metrics", reason, say(SCRAPE_ENGINE))
 
 
 SCRAPE_ENGINE = "scrape the engine's own port, with metrics switched on there"
@@ -77,8 +81,8 @@ def router(reason: str) -> Kind:
     """Something in front of engines."""
     return Kind(
         "not an engine",
-        f"{reason}: it has no preemption counter, so nothing can be said of preemptions",
-        "scrape the engines behind it, each at its own /metrics",
+        say("{reason}: it has no preemption counter, so nothing can be said of preemptions", reason=reason),
+        say("scrape the engines behind it, each at its own /metrics"),
     )
 
 
@@ -91,4 +95,6 @@ def in_front(scrape: Scrape, found: Server) -> Kind | None:
             return None
     if any(label in sample.labels for sample in scrape.samples for label in ENGINE_LABELS):
         return None
-    return router("gauges of requests are here, but no counter of requests, tokens or preemptions and no configuration")
+    return router(
+        say("gauges of requests are here, but no counter of requests, tokens or preemptions and no configuration")
+    )

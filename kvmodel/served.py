@@ -12,6 +12,7 @@ from kvmodel.era import Era
 from kvmodel.server_rates import Rates
 from kvmodel.server_state import Engine
 from kvmodel.server_window import Window
+from kvmodel.words import say
 
 KV_DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float": "fp32", "float32": "fp32"}
 # What model names carry beyond the model: tuning, format, quantisation.
@@ -39,7 +40,7 @@ def served(window: Window, rates: Rates, era: Era) -> Served:
         if (model := model_id(name)) is not None:
             choices["model"] = model
         else:
-            notes.append(f"the model {name[:60]} is not in the catalog; give --model")
+            notes.append(say("the model {name} is not in the catalog; give --model", name=name[:60]))
     if (dtype := kv_dtype(engine)) is not None:
         choices["kv_dtype"] = dtype
     if engine.block_tokens:

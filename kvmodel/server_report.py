@@ -13,6 +13,7 @@ from kvmodel.recompute_tax import Tax
 from kvmodel.server_rates import Rates
 from kvmodel.server_state import Engine, Server
 from kvmodel.server_window import Window
+from kvmodel.words import say
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,10 @@ class Found:
 def over(window: Window) -> str:
     """The stretch of time that the ratios are for."""
     if window.lifetime:
-        return "since the server's start"
-    return "between the two scrapes" if window.seconds is None else f"over {window.seconds:,.0f} s"
+        return say("since the server's start")
+    if window.seconds is None:
+        return say("between the two scrapes")
+    return say("over {seconds:,.0f} s", seconds=window.seconds)
 
 
 def state(window: Window, fields: Mapping[str, Any], chosen: Case) -> dict[str, Any]:
@@ -95,9 +98,12 @@ def ranks(engines: list[Engine]) -> dict[str, Any] | None:
 def window_notes(window: Window, found: Server) -> Iterator[str]:
     """What the window and its series do not tell."""
     if not window.lifetime and window.seconds is None:
-        yield "the time between the scrapes is not known; --seconds gives rates, and tells a livelock"
+        yield say("the time between the scrapes is not known; --seconds gives rates, and tells a livelock")
     if window.restarted:
-        yield "a process was restarted in the window; its counters count from its new start"
+        yield say("a process was restarted in the window; its counters count from its new start")
     if "retracted_now" in found.names and "preemptions" not in found.names:
         name = found.names["retracted_now"]
-        yield f"{name} is a gauge of the last step: it says nothing of a window and must not be summed over time"
+        yield say(
+            "{name} is a gauge of the last step: it says nothing of a window and must not be summed over time",
+            name=name,
+        )

@@ -14,6 +14,7 @@ from kvmodel import metric_names
 from kvmodel.engine_places import RANKS, Read, Tags, places_of
 from kvmodel.histogram import Histogram, histogram
 from kvmodel.metrics_text import Scrape, number_of
+from kvmodel.words import say
 
 ADDED = ("running", "waiting", "deferred", "swapped", "retracted_now")  # gauges that add up; of others the largest
 UNSET = {"none", "null", "", "nan"}
@@ -104,7 +105,7 @@ def server(scrape: Scrape) -> Server | None:
         for place in places[id(sample.labels)]:
             parts.setdefault(place, []).append((meaning, sample))
     others = ", ".join(metric_names.label(other) for other in counted if other != product)
-    left_out = (f"series of {others} are in it too, and were left out",) if others else ()
+    left_out = (say("series of {others} are in it too, and were left out", others=others),) if others else ()
     shared = engine(parts.pop(None, []), {})
     return Server(
         product=product,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from kvmodel import histogram
 from kvmodel.case import CaseError
 from kvmodel.server_state import ADDED, Engine, Server
+from kvmodel.words import say
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ def between(before: Server, after: Server, seconds: float | None) -> tuple[Windo
     Engines are matched by their labels; one that is in a single scrape is left out.
     """
     if before.product != after.product:
-        raise CaseError(f"SCRAPE2: of {after.product}, and SCRAPE of {before.product}; allowed: two of one server")
+        told = {"after": after.product, "before": before.product}
+        raise CaseError(say("SCRAPE2: of {after}, and SCRAPE of {before}; allowed: two of one server", **told))
     earlier = {frozenset(engine.labels.items()): engine for engine in before.engines}
     pairs = [
         (earlier[frozenset(engine.labels.items())], engine)
@@ -50,20 +52,21 @@ def between(before: Server, after: Server, seconds: float | None) -> tuple[Windo
         if frozenset(engine.labels.items()) in earlier
     ]
     if not pairs:
-        raise CaseError("SCRAPE2: none of its engines is in SCRAPE; allowed: two scrapes of the same engines")
+        raise CaseError(say("SCRAPE2: none of its engines is in SCRAPE; allowed: two scrapes of the same engines"))
     births = [(before.process.get(word), after.process.get(word)) for word in ("start_time", "created")]
     birth, later_birth = next(((old, new) for old, new in births if old is not None and new is not None), (None, None))
     fallen = [fell(early, late) for early, late in pairs]
     swapped = birth is not None and later_birth is not None and later_birth <= birth
     if swapped and (later_birth != birth or all(fallen)):
-        raise CaseError("SCRAPE2: it was taken before SCRAPE, by its counters; allowed: the later scrape second")
+        raise CaseError(say("SCRAPE2: it was taken before SCRAPE, by its counters; allowed: the later scrape second"))
     windows = tuple(
         step(early, late, seconds, restarted=birth != later_birth or down)
         for (early, late), down in zip(pairs, fallen, strict=True)
     )
     total = whole(before, replace(after, engines=tuple(late for _, late in pairs)), windows)
     left_out = len(before.engines) + len(after.engines) - 2 * len(pairs)
-    notes = (f"{left_out} engines are in one of the scrapes only, and were left out",) if left_out else ()
+    note = say("{count} engines are in one of the scrapes only, and were left out", count=left_out)
+    notes = (note,) if left_out else ()
     return replace(total, seconds=seconds, lifetime=False, notes=notes), windows
 
 

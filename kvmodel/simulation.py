@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kvmodel import capacity, catalog, kv_cache, resolve, scheduler, scheduler_others, scheduler_policies
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, DoesNotFit
+from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, DoesNotFit, bad_value
 from kvmodel.resolve import Inputs
 from kvmodel.scheduler_log import Log
 from kvmodel.scheduler_state import Policy, Requests, Settings
 from kvmodel.simulation_results import Results, collect
 from kvmodel.step_clock import StepTimes
 from kvmodel.units import GIB, format_bytes
+from kvmodel.words import say
 from kvmodel.workload import Workload
 
 SCHEDULERS: dict[str, tuple[Policy, str]] = {  # with the policy of a Case whose way of copying it has
@@ -49,7 +50,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         if self.scheduler not in SCHEDULERS:
-            raise CaseError(f"scheduler: {self.scheduler[:40]!r} given; allowed: {', '.join(SCHEDULERS)}")
+            raise bad_value("scheduler", self.scheduler[:40], ", ".join(SCHEDULERS))
         limits = {
             "num_blocks": (1, MOST_BLOCKS), "utilization": (0.01, 1), "max_num_seqs": (1, 100_000),
             "watermark": (0, 0.99), "host_gib": (0, 1_000_000),
@@ -57,7 +58,8 @@ class Engine:
         for field, (low, high) in limits.items():
             value = getattr(self, field)
             if value is not None and not low <= value <= high:
-                raise CaseError(f"{field}: {value:,} given; allowed: {low:,} to {high:,}")
+                told = {"field": field, "value": value, "low": low, "high": high}
+                raise CaseError(say("{field}: {value:,} given; allowed: {low:,} to {high:,}", **told))
 
 
 def simulate(case: Case, workload: Workload, engine: Engine = Engine(), *, every_s: float = 1.0) -> Results:
@@ -97,9 +99,8 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
     if blocks is None:
         blocks = int(pool_bytes(case, engine) // one_block)
     if blocks < 1:
-        raise DoesNotFit(
-            f"block_tokens: no block of {format_bytes(one_block)} fits; allowed: smaller blocks, more GPUs"
-        )
+        size = format_bytes(one_block)
+        raise DoesNotFit(say("block_tokens: no block of {size} fits; allowed: smaller blocks, more GPUs", size=size))
     v0 = engine.scheduler.startswith("vllm-v0")
     own_watermark = V0_WATERMARK if v0 else 0.0
     return Settings(
@@ -144,6 +145,12 @@ def require_requests_fit(workload: Workload, settings: Settings) -> None:
     most = settings.num_blocks * settings.block_tokens + 1
     if longest > most:
         raise CaseError(
-            f"prompt_tokens + output_tokens: {longest:,} of one request given; allowed: up to {most:,}, "
-            f"what {settings.num_blocks:,} blocks of {settings.block_tokens} tokens hold"
+            say(
+                "prompt_tokens + output_tokens: {longest:,} of one request given; allowed: up to {most:,}, "
+                "what {blocks:,} blocks of {block_tokens} tokens hold",
+                longest=longest,
+                most=most,
+                blocks=settings.num_blocks,
+                block_tokens=settings.block_tokens,
+            )
         )

@@ -20,12 +20,13 @@ from kvmodel.units import (
     format_seconds,
     format_tokens,
 )
+from kvmodel.words import say
 
 TABLE_LINKS = ("pcie3-x16", "pcie4-x16", "pcie5-x16", "pcie6-x16", "nvlink-c2c")
 
 
 def price_rows(result: Comparison) -> list[tuple[str, bool, list[str]]]:
-    """For each strategy: its name, whether the engine has it, and its three prices as text."""
+    """For each strategy: its name as shown, whether the engine has it, and its three prices as text."""
     rows = []
     for name in STRATEGIES:
         price = result.prices[name]
@@ -36,9 +37,9 @@ def price_rows(result: Comparison) -> list[tuple[str, bool, list[str]]]:
             format_seconds(float(price.gpu_s)),
             format_gb(float(price.link_bytes)),
             format_bytes(float(price.host_bytes)),
-            f"{format_count(float(price.recomputed_tokens))} tokens",
+            say("{count} tokens", count=format_count(float(price.recomputed_tokens))),
         ]
-        rows.append((name, name in result.inputs.available, cells))
+        rows.append((say(name), name in result.inputs.available, cells))
     return rows
 
 
@@ -58,7 +59,7 @@ def kv_rows(table: KvTable, *, measured: bool) -> list[list[str]]:
 
 def kv_link_labels(table: KvTable) -> list[str]:
     """Column titles of :func:`kv_rows` after the first two."""
-    return [catalog.link(link.link).label for link in table.links]
+    return [say(catalog.link(link.link).label) for link in table.links]
 
 
 def article_rows() -> list[list[str]]:
@@ -110,10 +111,10 @@ def outcome_cells(outcome: Outcome) -> dict[str, str]:
         return format_seconds(float(price.gpu_s if by_gpu else price.victim_delay_s))
 
     return {
-        "winner": outcome.pick if outcome.only else str(outcome.contest.winner),
+        "winner": say(outcome.pick if outcome.only else str(outcome.contest.winner)),
         "factor": format_ratio(outcome.contest.factor) if outcome.contest.factor else "–",
         "recompute": cost("recompute"),
-        "copy": f"{copy} {cost(copy)}",
+        "copy": f"{say(copy)} {cost(copy)}",
     }
 
 
@@ -137,8 +138,10 @@ def source_rows(result: Comparison) -> list[list[str]]:
         ("one copy in", link.per_copy_h2d_us, "µs"),
         ("one copy out", link.per_copy_d2h_us, "µs"),
     ]
-    rows = [["model", model.label, model.basis, catalog.source(model.source)["title"]]]
-    rows += [[name, f"{figure.value:,g} {unit}", figure.basis, _source(figure)] for name, figure, unit in printed]
+    rows = [[say("model"), model.label, say(model.basis), catalog.source(model.source)["title"]]]
+    rows += [
+        [say(name), f"{figure.value:,g} {unit}", say(figure.basis), _source(figure)] for name, figure, unit in printed
+    ]
     gemm = "gemm_efficiency_2023" if case.timing == "2023" else "gemm_efficiency"
     timing = f"timing.{case.timing}"
     for name, section, key in (
@@ -150,18 +153,20 @@ def source_rows(result: Comparison) -> list[list[str]]:
         ("overhead of a load", timing, "load_overhead_ms"),
         ("range of a prefill time, each way", "band", resolve.prefill_band_kind(case.gpu, case.timing)),
     ):
-        row = assumptions.assumption(section, key)
-        rows.append([name, f"{row.value:,g} {row.unit}", row.basis, _source(row)])
+        rows.append(_assumed_row(name, assumptions.assumption(section, key)))
     return rows + copy_source_rows(case)
 
 
 def copy_source_rows(case: Case) -> list[list[str]]:
     """What a Case's copies rest on beside its link's row."""
-    rows = []
-    for name, section, key in copy_path.figures_used(case):
-        row = assumptions.assumption(section, key, copy_path.FILE)
-        rows.append([name, f"{row.value:,g} {row.unit}", row.basis, _source(row)])
-    return rows
+    return [
+        _assumed_row(name, assumptions.assumption(section, key, copy_path.FILE))
+        for name, section, key in copy_path.figures_used(case)
+    ]
+
+
+def _assumed_row(name: str, row: assumptions.Assumption) -> list[str]:
+    return [say(name), f"{row.value:,g} {say(row.unit)}", say(row.basis), _source(row)]
 
 
 def _source(figure: catalog.Figure | assumptions.Assumption) -> str:

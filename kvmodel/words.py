@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -26,3 +27,18 @@ def say(english: str, **values: Any) -> str:
     """
     text = _spoken.get().get(english, english)
     return text.format(**values) if values else text
+
+
+@dataclass(frozen=True)
+class Later:
+    """A text with its values that is said where it is shown: for what is kept from one reader to the next.
+
+    >>> str(Later("{n} blocks", (("n", 3),)))
+    '3 blocks'
+    """
+
+    english: str
+    values: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        return say(self.english, **dict(self.values))

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from kvmodel import catalog
 from kvmodel.arrays import Floats
-from kvmodel.case import CaseError
+from kvmodel.case import CaseError, bad_value
+from kvmodel.words import say
 
 DATA = Path(__file__).parent / "data"
 MOST_TOKENS = 10_000_000  # of one request
@@ -53,13 +54,13 @@ def workload(
     number = len(prompt_tokens)
     urgency = np.zeros(number, np.int64) if priority is None else priority
     if not number == len(output_tokens) == len(arrival_s) == len(urgency):
-        raise CaseError("workload: arrays of different lengths given; allowed: one value for each request")
+        raise CaseError(say("workload: arrays of different lengths given; allowed: one value for each request"))
     _require("requests", number, 1, MOST_REQUESTS)
     for name, tokens in (("prompt_tokens", prompt_tokens), ("output_tokens", output_tokens)):
         _require(name, int(tokens.min()), 1, MOST_TOKENS)
         _require(name, int(tokens.max()), 1, MOST_TOKENS)
     if not (np.isfinite(arrival_s).all() and (arrival_s >= 0).all()):
-        raise CaseError("arrival_s: a negative or infinite time given; allowed: seconds from 0 on")
+        raise CaseError(say("arrival_s: a negative or infinite time given; allowed: seconds from 0 on"))
     if clients is not None:
         _require("clients", clients, 1, MOST_REQUESTS)
     _require("think_s", think_s, 0, 1_000_000)
@@ -68,7 +69,8 @@ def workload(
 
 def _require(field: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise CaseError(f"{field}: {value:,} given; allowed: {low:,} to {high:,}")
+        told = {"field": field, "value": value, "low": low, "high": high}
+        raise CaseError(say("{field}: {value:,} given; allowed: {low:,} to {high:,}", **told))
 
 
 # --- arrivals ---
@@ -178,7 +180,7 @@ def named(
     """
     rows = catalog.table("workloads")
     if name not in rows:
-        raise CaseError(f"workload: {name[:40]!r} given; allowed: {', '.join(rows)}")
+        raise bad_value("workload", name[:40], ", ".join(rows))
     row = rows[name]
     if row["arrivals"] == "trace":
         return _at_rate(first(trace(DATA / row["trace"]), requests), requests_per_s)

@@ -23,16 +23,16 @@ def page() -> None:
         if has_fixed_part(result):
             st.markdown(prose.text("kv_size", "fixed", numbers))
         kept.others(result.case)
-        st.subheader(prose.label("kv_size", "formula"))
+        st.header(prose.label("kv_size", "formula"))
         why.draw(result, "kv")
         st.caption(prose.text("kv_size", "letters"))
-        st.subheader(prose.label("kv_size", "chart"))
+        st.header(prose.label("kv_size", "chart"))
         others = controls.compared_models()
         sizes = curves.kv_by_length(result, others)
         figure, alt = kv_size.kv_by_length(sizes, palette=theme.STREAMLIT), kv_size.kv_by_length_alt(sizes)
         show.chart(figure, alt=alt, key="kv-size", shown=(sizes,))
     with rest:
-        st.subheader(prose.label("kv_size", "table"))
+        st.header(prose.label("kv_size", "table"))
         table = kv_table.kv_table(result.case, tables.link_columns(result.case))
         header = [prose.label("kv_size", "tokens"), prose.label("kv_size", "size"), *tables.kv_link_labels(table)]
         measured, wire, article = st.tabs(

@@ -16,12 +16,12 @@ def page() -> None:
     numbers = case_figures(result) | roofline_figures(result, line, step)
     with answer:
         st.markdown(prose.text("roofline", "lead", numbers))
-        st.subheader(prose.label("roofline", "roofline"))
+        st.header(prose.label("roofline", "roofline"))
         show.chart(roofline.roofline(line, palette=theme.STREAMLIT), alt=roofline.roofline_alt(line), key="roofline")
         st.markdown(prose.text("roofline", "prefill", numbers))
         st.markdown(prose.text("roofline", "decode" if "decode_rate" in numbers else "decode_none", numbers))
     with rest:
-        st.subheader(prose.label("roofline", "step"))
+        st.header(prose.label("roofline", "step"))
         st.markdown(prose.text("roofline", "step_lead" if step.knee_tokens else "step_lead_no_knee", numbers))
         show.chart(roofline.step_time(step, palette=theme.STREAMLIT), alt=roofline.step_time_alt(step), key="step-time")
         st.markdown(prose.text("roofline", "article", numbers))

@@ -29,9 +29,9 @@ def page() -> None:
             f"{prose.text('crossover', 'why_swap', numbers)} {prose.text('crossover', 'why_recompute', numbers)}"
         )
     with rest:
-        st.subheader(prose.label("crossover", "even"))
+        st.header(prose.label("crossover", "even"))
         show.bullets(crossover.break_evens(result, numbers))
-        st.subheader(prose.label("crossover", "parts"))
+        st.header(prose.label("crossover", "parts"))
         pieces = parts.parts(result.inputs)
         with_blocks = st.toggle(prose.label("crossover", "parts_blocks"), key="parts_blocks", bind="query-params")
         show.chart(

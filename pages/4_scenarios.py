@@ -12,14 +12,14 @@ def page() -> None:
     result = controls.comparison(answer, side, rest)
     with answer:
         st.markdown(prose.text("scenarios", "lead"))
-        st.subheader(prose.label("scenarios", "chart"))
+        st.header(prose.label("scenarios", "chart"))
         figure, alt = scenarios.overview()
         show.chart(figure, alt=alt, key="scenarios")
         st.caption(prose.text("scenarios", "note"))
     with rest:
         for row in scenarios.rows():
             scenarios.show_row(row)
-        st.subheader(prose.label("scenarios", "own"))
+        st.header(prose.label("scenarios", "own"))
         st.markdown(prose.text("scenarios", "own_lead"))
         scenarios.show_outcomes([judge(result.case, result.case.model, "own")])
         why.toggle(result, ("swap", "recompute", "even_rate"))

@@ -15,7 +15,7 @@ def page() -> None:
         step, given = path_state.current(), path_state.guesses()
         path.progress(step, given)
         st.caption(prose.text("path", "where", path.position(step)))
-        st.subheader(path.name(step))
+        st.header(path.name(step))
     result = path.result_of(step, columns)
     with answer:
         counted = path_state.server()

@@ -189,3 +189,26 @@ def test_config_flags_have_one_meaning(tmp_path):
     assert "524,288 B" in cli.run(["size", "--config", short, "--assume-defaults"])
     drafted = cli.run(["size", "--config", short, "--assume-defaults", "--draft-layers", "1"])
     assert "540,672 B" in drafted
+
+
+@pytest.mark.parametrize("flags", [["--assume-defaults"], ["--draft-layers", "1"]])
+@pytest.mark.parametrize("command", ["size", "capacity", "prefill", "compare"])
+def test_flags_of_a_config_need_one(command, flags):
+    field = flags[0].removeprefix("--").replace("-", "_")
+    with pytest.raises(CaseError, match=rf"^{field}: given without config; allowed: beside a model's config\.json$"):
+        cli.run([command, *flags])
+    assert cli.run(["size", "--draft-layers", "0"])  # the default, said
+
+
+def test_a_column_may_accept_the_classs_defaults(tmp_path):
+    asked = str(DATA / "hf_configs/gemma-3-4b-it-like.json")
+
+    def rows(cells, *flags):
+        (tmp_path / "rows.csv").write_text(f"config,tokens,assume_defaults\n{asked},100,{cells}\n", encoding="utf-8")
+        return cli.run(["size", "--rows", str(tmp_path / "rows.csv"), *flags])
+
+    assert rows("yes").splitlines()[1].split(",")[3] == rows("", "--assume-defaults").splitlines()[1].split(",")[3]
+    with pytest.raises(CaseError, match=r"^line 2 of .*not in the file; the class gemma3_text would take 8"):
+        rows("no")
+    with pytest.raises(CaseError, match=r"assume_defaults: 'maybe' given; allowed: true or false$"):
+        rows("maybe")

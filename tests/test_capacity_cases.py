@@ -158,3 +158,20 @@ def test_d25_old_names_and_multi_query_together():
     every_head = hf_config.read(config | {"multi_query": False}).model.kv_layers
     assert kv_cache.kv_bytes(every_head, 8192, **BF16) == 1_610_612_736
     assert kv_cache.kv_bytes(layers_of("gpt2"), 8192, **BF16) == 301_989_888
+
+
+def test_d15_gib_read_as_gb():
+    """ai-dynamo/dynamo#6101: 20,000 tokens of Llama 3.1 8B are the report's "2.4 GB" in GiB."""
+    size = kv_cache.kv_bytes(catalog.model("llama-3.1-8b").kv_layers, 20_000, **BF16)
+    assert (round(size / GB, 2), round(size / GIB, 2)) == (2.62, 2.44)
+
+
+def test_d17_cpu_blocks_name_the_model():
+    """vllm-project/aibrix: Qwen2.5-Coder-1.5B, 81,767 blocks, and 9,362 of 4 GiB of swap space."""
+    config = {"model_type": "qwen2", "hidden_size": 1536, "num_hidden_layers": 28, "num_attention_heads": 12,
+              "num_key_value_heads": 2, "use_sliding_window": False}  # fmt: skip
+    rate = growth(hf_config.read(config).model.kv_layers)
+    assert (rate, rate * 16) == (28_672, 458_752)
+    line = pool_reports.v0(81_767.5 * rate * 16, rate, max_model_len=32_768, swap_bytes=4 * GIB)
+    assert (line.blocks, line.cpu_blocks, line.tokens) == (81_767, 9_362, 1_308_272)
+    assert pytest.approx(34.9, abs=0.05) == line.tokens * rate / GIB

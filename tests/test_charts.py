@@ -358,6 +358,13 @@ class TestScenarios:
 
 
 class TestLabels:
+    def test_hangul_takes_more_room_than_latin(self):
+        assert labels.room_px(["recompute"]) == int(14 + 9 * labels.LETTER_PX)
+        assert labels.room_px(["오프로드"]) == int(14 + 4 * labels.WIDE * labels.LETTER_PX)
+        assert labels.shortened("a model of 18 chars") == "a model of 18 cha…"
+        assert labels.shortened("물리적 하한") == "물리적 하한"
+        assert labels.letters(labels.shortened("아주 긴 이름을 가진 어느 모델")) <= labels.LONGEST_LABEL
+
     @pytest.mark.parametrize(
         "wanted",
         [

@@ -46,7 +46,7 @@ class TestAgainstMeasured:
         assert len(told) == len(pairs)
         for pair in pairs:
             assert any(
-                all(part in words for part in (pair.gpu, pair.model, pair.engine, pair.source, pair.setting))
+                all(part in words for part in (pair.gpu, pair.model, pair.engine, pair.source, str(pair.setting)))
                 for words in told
             )
 

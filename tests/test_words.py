@@ -3,7 +3,7 @@
 import ast
 import string
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +28,22 @@ def literals() -> set[str]:
 
 
 def constants() -> set[str]:
-    """Every text in the package: what `say` is given by name comes from one of them."""
+    """Every text in the package and its data: what `say` is given by name comes from one of them."""
     trees = (ast.parse(file.read_text("utf-8")) for file in (ROOT / "kvmodel").rglob("*.py"))
-    return {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    data = (tomllib.loads(file.read_text("utf-8")) for file in (ROOT / "kvmodel" / "data").glob("*.toml"))
+    in_code = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    return in_code | set(texts(data))
+
+
+def texts(data: object) -> Iterator[str]:
+    """Every text and name in tables and lists."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        yield from texts([*data, *data.values()])
+    elif isinstance(data, Iterable):
+        for value in data:
+            yield from texts(value)
 
 
 def fields(text: str) -> list[str]:

@@ -29,6 +29,7 @@ from kvmodel.charts import copy_rates as rates
 from kvmodel.charts.series import Row
 from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.words import say
 
 __all__ = ["LIGHT", "NAMES", "STREAMLIT", "Palette", "alt", "draw", "points"]
 
@@ -145,5 +146,5 @@ def points(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> list[
 
 def _chart(name: str) -> _Chart:
     if name not in _CHARTS:
-        raise CaseError(f"chart: {name!r} given; allowed: {', '.join(NAMES)}")
+        raise CaseError(say("chart: {name!r} given; allowed: {names}", name=name, names=", ".join(NAMES)))
     return _CHARTS[name]

@@ -9,6 +9,7 @@ from kvmodel.charts import labels, theme
 from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.diagnosis import limit
 from kvmodel.units import significant
+from kvmodel.words import say
 
 HEIGHT_PX = 140
 WORDS = ("costs nothing<br>real", "nothing is<br>said", "tune the<br>batch", "swap: mostly<br>wrong")
@@ -43,18 +44,20 @@ def preemption_scale(per_100: float, *, palette: Palette = LIGHT) -> go.Figure:
             fig, "rect", x0=index, x1=index + 1, y0=0, y1=1, line={"width": 0}, fillcolor=palette.of(color),
             opacity=0.3 if strong else 0.12,
         )  # fmt: skip
-        labels.text(fig, words, palette.text, size=11, x=index + 0.5, y=0.38)
+        labels.text(fig, say(words), palette.text, size=11, x=index + 0.5, y=0.38)
     at = place(per_100)
     marker = {"symbol": "triangle-down", "size": 14, "color": palette.text}
     fig.add("scatter", x=[at], y=[0.93], mode="markers", marker=marker, hoverinfo="skip", cliponaxis=False)
-    labels.above(fig, at, f"{significant(per_100, 2)} per 100 finished", palette.text, size=13)
+    labels.above(fig, at, say("{ratio} per 100 finished", ratio=significant(per_100, 2)), palette.text, size=13)
     return fig.figure()
 
 
 def preemption_scale_alt(per_100: float) -> str:
     """The chart in words."""
     starts = [f"{start:g}" for start in edges()[1:]]
-    return (
-        f"{significant(per_100, 2)} preemptions per 100 finished requests, on a scale with limits at "
-        f"{', '.join(starts[:-1])} and {starts[-1]}."
+    return say(
+        "{ratio} preemptions per 100 finished requests, on a scale with limits at {limits} and {last}.",
+        ratio=significant(per_100, 2),
+        limits=", ".join(starts[:-1]),
+        last=starts[-1],
     )

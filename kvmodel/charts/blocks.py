@@ -11,6 +11,7 @@ from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import BlockCurves
 from kvmodel.figure19 import Figure19
 from kvmodel.units import MS, format_bytes, format_count, format_ratio, format_seconds
+from kvmodel.words import say
 
 
 def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure:
@@ -19,11 +20,11 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
     Bands are the ranges of swap in the chosen layout and of recompute.
     """
     chosen = curves.chosen_layout
-    names = [f"swap {name}" for name in curves.swap_s]
-    fig = theme.sketch(palette, right=labels.room_px([*curves.swap_s, "recompute"]))
+    names = [say("swap {layout}", layout=layout) for layout in curves.swap_s]
+    fig = theme.sketch(palette, right=labels.room_px([*curves.swap_s, say("recompute")]))
     _block_axis(fig, curves.block_tokens, palette)
     ranges = [*curves.low_s.values(), *curves.high_s.values()]
-    theme.seconds_axis(fig, [*curves.swap_s.values(), *ranges], palette, title="victim delay [s]")
+    theme.seconds_axis(fig, [*curves.swap_s.values(), *ranges], palette, title=say("victim delay [s]"))
     for name, low_s in curves.low_s.items():
         theme.band(fig, curves.block_tokens, low_s, curves.high_s[name], color=palette.of(name), name=f"{name} range")
     for name, layout in zip(names, curves.swap_s, strict=True):
@@ -32,7 +33,7 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
             width=2.4 if layout == chosen else 1.2, marker={"size": 6 if layout == chosen else 4},
             xaxis="x2" if layout == chosen else "x",
         )  # fmt: skip
-    _recompute_line(fig, curves.block_tokens, curves.recompute_s, palette, name="recompute")
+    _recompute_line(fig, curves.block_tokens, curves.recompute_s, palette, name=say("recompute"))
     _bytes_axis_above(fig, curves, palette)
     labels.chosen_line(fig, curves.chosen_block_tokens, "", palette)
     there = labels.value_at(curves.block_tokens, curves.swap_s[chosen], curves.chosen_block_tokens)
@@ -48,7 +49,7 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
         (f"<b>{layout}</b>" if layout == chosen else layout, float(series[-1]), palette.swap)
         for layout, series in curves.swap_s.items()
     ]
-    labels.end_labels(fig, [*ends, ("recompute", curves.recompute_s, palette.recompute)])
+    labels.end_labels(fig, [*ends, (say("recompute"), curves.recompute_s, palette.recompute)])
     return fig.figure()
 
 
@@ -56,8 +57,8 @@ def _block_axis(fig: Sketch, blocks: Floats, palette: Palette) -> None:
     ticks = blocks[::2]
     span = (float(blocks[0]) / 1.15, float(blocks[-1]) * 1.15)
     texts = [format_count(tick) for tick in ticks]
-    theme.axis(fig, "xaxis", palette, title="block size [tokens]", span=span, ticks=list(ticks), labels=texts)
-    theme.hover_title(fig, "blocks of %{x} tokens")
+    theme.axis(fig, "xaxis", palette, title=say("block size [tokens]"), span=span, ticks=list(ticks), labels=texts)
+    theme.hover_title(fig, say("blocks of %{x} tokens"))
 
 
 def _bytes_axis_above(fig: Sketch, curves: BlockCurves, palette: Palette) -> None:
@@ -70,7 +71,7 @@ def _bytes_axis_above(fig: Sketch, curves: BlockCurves, palette: Palette) -> Non
         "side": "top",
         "showline": False,
         "title": {
-            "text": f"size of one copy, {curves.chosen_layout} [bytes]",
+            "text": say("size of one copy, {layout} [bytes]", layout=curves.chosen_layout),
             "font": {"size": 12, "color": palette.muted},
             "standoff": 6,
         },
@@ -88,33 +89,42 @@ def _recompute_line(fig: Sketch, x: Floats, seconds: float, palette: Palette, *,
 
 def figure19(figure: Figure19, *, palette: Palette = LIGHT) -> go.Figure:
     """Swap against block size with recompute as the paper plots it (x 0.9) and as measured, and their crossing."""
-    fig = theme.sketch(palette, right=labels.room_px(["swap"]))
+    fig = theme.sketch(palette, right=labels.room_px([say("swap")]))
     _block_axis(fig, figure.block_tokens, palette)
     top = 1.08 * float(figure.swap_s.max())
     ticks = [tick * MS for tick in range(0, 200, 20) if tick * MS <= top]
     theme.axis(
-        fig, "yaxis", palette, title="swap out and in, recompute [s]", span=(0, top), log=False, grid=True,
+        fig, "yaxis", palette, title=say("swap out and in, recompute [s]"), span=(0, top), log=False, grid=True,
         ticks=ticks, labels=["0", *[format_seconds(tick) for tick in ticks[1:]]],
     )  # fmt: skip
     theme.line(
-        fig, figure.block_tokens, figure.swap_s, "swap", color=palette.swap, mode="lines+markers", marker={"size": 7}
+        fig,
+        figure.block_tokens,
+        figure.swap_s,
+        say("swap"),
+        color=palette.swap,
+        mode="lines+markers",
+        marker={"size": 7},
     )
     plotted, measured = figure.recompute_plotted_s, figure.recompute_measured_s
-    _recompute_line(fig, figure.block_tokens, plotted, palette, name="recompute as plotted")
-    _recompute_line(fig, figure.block_tokens, measured, palette, name="recompute measured", width=1.1)
+    _recompute_line(fig, figure.block_tokens, plotted, palette, name=say("recompute as plotted"))
+    _recompute_line(fig, figure.block_tokens, measured, palette, name=say("recompute measured"), width=1.1)
     crossing = figure.crossing_block_tokens
     theme.dot(
         fig, crossing, plotted, color=palette.background, palette=palette, size=11,
         line={"color": palette.text, "width": 1.5},
     )  # fmt: skip
-    labels.note(
-        fig, crossing, plotted, f"cross at block size {figure.crossing_plotted_block_tokens}", palette.text, yshift=-20
+    cross = say("cross at block size {tokens}", tokens=figure.crossing_plotted_block_tokens)
+    labels.note(fig, crossing, plotted, cross, palette.text, yshift=-20)
+    labels.end_labels(fig, [(say("swap"), float(figure.swap_s[-1]), palette.swap)])
+    both = say(
+        "recompute<br>measured {measured} (thin)<br>as plotted {plotted} (bold)",
+        measured=format_seconds(measured),
+        plotted=format_seconds(plotted),
     )
-    labels.end_labels(fig, [("swap", float(figure.swap_s[-1]), palette.swap)])
     labels.note(
-        fig, float(figure.block_tokens[-1]), measured,
-        f"recompute<br>measured {format_seconds(measured)} (thin)<br>as plotted {format_seconds(plotted)} (bold)",
-        palette.recompute, xanchor="right", align="right", yanchor="bottom", yshift=4,
+        fig, float(figure.block_tokens[-1]), measured, both, palette.recompute, xanchor="right", align="right",
+        yanchor="bottom", yshift=4,
     )  # fmt: skip
     return fig.figure()
 
@@ -126,22 +136,32 @@ def cost_by_block_alt(curves: BlockCurves) -> str:
     per_copy = labels.value_at(
         curves.block_tokens, curves.bytes_per_copy[curves.chosen_layout], curves.chosen_block_tokens
     )
-    return (
-        f"With blocks of {labels.tokens(curves.chosen_block_tokens)} and layout {curves.chosen_layout} one copy "
-        f"is {format_bytes(per_copy)} and swap takes {format_seconds(there)}; recompute takes "
-        f"{format_seconds(curves.recompute_s)} whatever the block size. Swap takes {format_seconds(float(series[0]))} "
-        f"with blocks of 1 token, {format_seconds(float(series[-1]))} with {format_count(curves.block_tokens[-1])}."
+    return say(
+        "With blocks of {tokens} and layout {layout} one copy is {size} and swap takes {swap}; recompute takes "
+        "{recompute} whatever the block size. Swap takes {first} with blocks of 1 token, {last} with {most}.",
+        tokens=labels.tokens(curves.chosen_block_tokens),
+        layout=curves.chosen_layout,
+        size=format_bytes(per_copy),
+        swap=format_seconds(there),
+        recompute=format_seconds(curves.recompute_s),
+        first=format_seconds(float(series[0])),
+        last=format_seconds(float(series[-1])),
+        most=format_count(curves.block_tokens[-1]),
     )
 
 
 def figure19_alt(figure: Figure19) -> str:
     """The ends of the swap line, both recompute lines, the crossing and the ratio at the largest block."""
-    return (
-        f"Swap out and in falls from {format_seconds(float(figure.swap_s[0]))} at block size 1 to "
-        f"{format_seconds(float(figure.swap_s[-1]))} at 256; recompute takes "
-        f"{format_seconds(figure.recompute_plotted_s)} as plotted, {format_seconds(figure.recompute_measured_s)} as "
-        f"measured. As plotted they cross at block size {figure.crossing_plotted_block_tokens}; at 256 recompute takes "
-        f"{format_ratio(float(figure.ratio[-1]))} as long."
+    return say(
+        "Swap out and in falls from {first} at block size 1 to {last} at 256; recompute takes {plotted} as plotted, "
+        "{measured} as measured. As plotted they cross at block size {crossing}; at 256 recompute takes {ratio} as "
+        "long.",
+        first=format_seconds(float(figure.swap_s[0])),
+        last=format_seconds(float(figure.swap_s[-1])),
+        plotted=format_seconds(figure.recompute_plotted_s),
+        measured=format_seconds(figure.recompute_measured_s),
+        crossing=figure.crossing_plotted_block_tokens,
+        ratio=format_ratio(float(figure.ratio[-1])),
     )
 
 

@@ -13,6 +13,7 @@ from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.comparison import plain
 from kvmodel.parts import PARTS
 from kvmodel.units import format_seconds
+from kvmodel.words import say
 
 NAMED = 3  # largest parts of a bar that are written under it
 Parts = Mapping[str, Mapping[str, float]]
@@ -54,10 +55,10 @@ def stacked(parts: Parts, with_wait: bool) -> dict[str, list[Piece]]:
 def stacked_parts(parts: Parts, *, with_wait: bool = False, palette: Palette = LIGHT) -> go.Figure:
     """Stacked bars of `kvmodel.parts.parts`; `with_wait` adds the wait for blocks."""
     bars = {strategy: bar for strategy, bar in stacked(parts, with_wait).items() if bar}
-    fig = lanes.lane_figure(bars, palette, title="victim delay [s]", lane_px=72)
+    fig = lanes.lane_figure(bars, palette, title=say("victim delay [s]"), lane_px=72)
     lanes.draw_pieces(fig, bars, looks(palette), palette)
     for strategy, bar in bars.items():
-        lanes.head(fig, strategy, "slower half" if strategy == "both" else "", palette)
+        lanes.head(fig, strategy, say("slower half") if strategy == "both" else "", palette)
         lanes.below(fig, strategy, _largest(bar), palette)
         lanes.end_note(fig, strategy, lanes.end_s(bar), f"<b>{format_seconds(lanes.end_s(bar))}</b>", palette)
     return fig.figure()
@@ -66,18 +67,22 @@ def stacked_parts(parts: Parts, *, with_wait: bool = False, palette: Palette = L
 def _largest(bar: list[Piece]) -> str:
     """The largest parts in the bar's order, and how many smaller ones there are."""
     named = sorted(bar, key=lambda piece: -piece.seconds)[:NAMED]
-    said = " + ".join(f"{piece.name} {format_seconds(piece.seconds)}" for piece in bar if piece in named)
-    return f"{said} + {len(bar) - len(named)} smaller" if len(bar) > len(named) else said
+    said = " + ".join(f"{say(piece.name)} {format_seconds(piece.seconds)}" for piece in bar if piece in named)
+    if len(bar) == len(named):
+        return said
+    return say("{largest} + {count} smaller", largest=said, count=len(bar) - len(named))
 
 
 def stacked_parts_alt(parts: Parts, *, with_wait: bool = False) -> str:
     """Each strategy's total and largest parts."""
     bars = stacked(parts, with_wait)
     told = [
-        f"{strategy} {format_seconds(lanes.end_s(bar))} ({_largest(bar)})" if bar else f"{strategy} not in it"
+        f"{say(strategy)} {format_seconds(lanes.end_s(bar))} ({_largest(bar)})"
+        if bar
+        else say("{strategy} not in it", strategy=say(strategy))
         for strategy, bar in bars.items()
     ]
-    return f"Parts of the victim delay: {'; '.join(told)}."
+    return say("Parts of the victim delay: {parts}.", parts="; ".join(told))
 
 
 def stacked_parts_points(parts: Parts) -> list[series.Row]:

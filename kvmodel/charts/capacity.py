@@ -8,6 +8,7 @@ from kvmodel.charts import labels, lanes, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.pool_plan import Plan, parts, spent_bytes
 from kvmodel.units import GIB, format_bytes, significant
+from kvmodel.words import say
 
 POOL, FREE = "KV pool", "kept free"
 SPAN = (-0.5, 0.5)
@@ -37,7 +38,7 @@ def memory_bar(plan: Plan, *, palette: Palette = LIGHT) -> go.Figure:
     fig.layout["margin"].update(t=TOP_PX, b=below_px)
     ticks = lanes.round_steps(whole)
     theme.axis(
-        fig, "xaxis", palette, title="memory of one GPU [GiB]", span=(0, whole), log=False, ticks=ticks,
+        fig, "xaxis", palette, title=say("memory of one GPU [GiB]"), span=(0, whole), log=False, ticks=ticks,
         labels=[f"{tick:g}" for tick in ticks],
     )  # fmt: skip
     fig.layout["yaxis"] = {"range": list(SPAN), "visible": False, "fixedrange": True}
@@ -61,7 +62,7 @@ def _pieces(fig: Sketch, plan: Plan, palette: Palette) -> None:
                 "line": {"width": 1, "color": look.color if look.pattern else palette.background},
                 "pattern": {"shape": look.pattern, "fgcolor": look.color, "size": 6, "solidity": 0.25},
             },
-            hovertemplate=f"{name} {format_bytes(size)}<extra></extra>",
+            hovertemplate=f"{say(name)} {format_bytes(size)}<extra></extra>",
         )  # fmt: skip
         start += size
 
@@ -71,10 +72,11 @@ def _range(fig: Sketch, plan: Plan, palette: Palette) -> None:
     if plan.pool_bytes > 0:
         usable = plan.budget.usable_bytes
         ends = [max(usable - size, 0.0) / GIB for size in (plan.high_bytes, plan.low_bytes)]
+        begins = say("the pool begins here or there: {range}", range=range_text(plan))
         fig.add(
             "scatter", x=ends, y=[0, 0], mode="lines+markers", line={"color": palette.text, "width": 2},
             marker={"symbol": "line-ns", "size": 14, "line": {"color": palette.text, "width": 2}},
-            hovertemplate=f"the pool begins here or there: {range_text(plan)}<extra></extra>", name="range",
+            hovertemplate=f"{begins}<extra></extra>", name="range",
         )  # fmt: skip
 
 
@@ -83,7 +85,7 @@ def _limit(fig: Sketch, plan: Plan, palette: Palette) -> None:
     usable, total = plan.budget.usable_bytes, plan.budget.total_bytes
     labels.shape(fig, "line", x0=usable / GIB, x1=usable / GIB, y0=SPAN[0], y1=SPAN[1], layer="above",
                  line={"color": palette.text, "width": 2, "dash": "dot"})  # fmt: skip
-    words = f"usable {format_bytes(usable)} of {format_bytes(total)}"
+    words = say("usable {usable} of {total}", usable=format_bytes(usable), total=format_bytes(total))
     labels.above(fig, usable / GIB, words, palette.text)
 
 
@@ -95,7 +97,7 @@ def _key(fig: Sketch, plan: Plan, palette: Palette) -> None:
             look, size = looks(palette)[name], parts(plan.budget)[name]
             sign = f'<span style="color:{look.color}">{SIGNS[look.pattern]}</span>'
             labels.text(
-                fig, f"{sign} {name} {_size(plan, name, size)}", palette.text, x=column / 2, xref="paper",
+                fig, f"{sign} {say(name)} {_size(plan, name, size)}", palette.text, x=column / 2, xref="paper",
                 xanchor="left", y=-(AXIS_PX + KEY_PX * (row + 0.5)) / height, yref="paper",
             )  # fmt: skip
 
@@ -103,22 +105,34 @@ def _key(fig: Sketch, plan: Plan, palette: Palette) -> None:
 def _size(plan: Plan, name: str, size: float) -> str:
     if name != POOL:
         return format_bytes(size)
-    return f"<b>{format_bytes(size)}</b>, {range_text(plan)}" if size else "<b>none</b>"
+    return f"<b>{format_bytes(size)}</b>, {range_text(plan)}" if size else f"<b>{say('none')}</b>"
 
 
 def range_text(plan: Plan) -> str:
     """ "23.7 to 25.2 GiB"."""
-    return f"{significant(plan.low_bytes / GIB, 3)} to {significant(plan.high_bytes / GIB, 3)} GiB"
+    low, high = (significant(size / GIB, 3) for size in (plan.low_bytes, plan.high_bytes))
+    return say("{low} to {high} GiB", low=low, high=high)
 
 
 def memory_bar_alt(plan: Plan) -> str:
     """Every part's size, and what is missing where there is no pool."""
     budget = plan.budget
-    told = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts(budget).items())
-    usable = f"{format_bytes(budget.usable_bytes)} of {format_bytes(budget.total_bytes)} may be used"
+    told = {
+        "parts": ", ".join(f"{say(name)} {format_bytes(size)}" for name, size in parts(budget).items()),
+        "usable": format_bytes(budget.usable_bytes),
+        "total": format_bytes(budget.total_bytes),
+    }
     if plan.pool_bytes > 0:
-        return f"Memory of one GPU: {told}; {usable}; the pool may be {range_text(plan)}."
-    return f"Memory of one GPU: {told}; {usable}; {format_bytes(-plan.pool_bytes)} too little before any KV."
+        return say(
+            "Memory of one GPU: {parts}; {usable} of {total} may be used; the pool may be {range}.",
+            range=range_text(plan),
+            **told,
+        )
+    return say(
+        "Memory of one GPU: {parts}; {usable} of {total} may be used; {short} too little before any KV.",
+        short=format_bytes(-plan.pool_bytes),
+        **told,
+    )
 
 
 def memory_bar_points(plan: Plan) -> list[series.Row]:

@@ -12,6 +12,7 @@ from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.copy_rate import CopyRates, MeasuredRate
 from kvmodel.units import GB, format_bytes, format_rate
+from kvmodel.words import say
 
 COLORS = {"per-copy": "swap", "batched": "offload", "kernel": "both", "staged": "swap"}
 WAYS = {"d2h": ("out (D2H)", "solid", "circle-open"), "h2d": ("in (H2D)", "dash", "triangle-down-open")}
@@ -25,12 +26,13 @@ def copy_rates(rates: CopyRates, *, palette: Palette = LIGHT) -> go.Figure:
     for curve in rates.curves:
         way, dash, _ = WAYS[curve.direction]
         theme.line(
-            fig, rates.bytes_per_copy, curve.bytes_per_s, f"{curve.method}, {way}",
+            fig, rates.bytes_per_copy, curve.bytes_per_s, f"{curve.method}, {say(way)}",
             color=palette.of(COLORS[curve.method]), dash=dash, hover="%{y:.3s}B/s",
             width=2.4 if curve.method == rates.chosen_method else 1.4,
         )  # fmt: skip
     _measured(fig, rates.measured, palette)
-    labels.chosen_line(fig, rates.chosen_bytes_per_copy, f"this case: {_size(rates.chosen_bytes_per_copy)}", palette)
+    here = say("this case: {size}", size=_size(rates.chosen_bytes_per_copy))
+    labels.chosen_line(fig, rates.chosen_bytes_per_copy, here, palette)
     color = palette.of(COLORS[rates.chosen_method])
     for bytes_per_s in rates.chosen_bytes_per_s.values():
         theme.dot(fig, rates.chosen_bytes_per_copy, bytes_per_s, color=color, palette=palette)
@@ -46,19 +48,19 @@ def _axes(fig: Sketch, rates: CopyRates, palette: Palette) -> None:
         if len(ticks) <= 4:
             break
     theme.axis(
-        fig, "xaxis", palette, title="size of one copy [bytes]", span=(float(x[0]), float(x[-1])), ticks=ticks,
+        fig, "xaxis", palette, title=say("size of one copy [bytes]"), span=(float(x[0]), float(x[-1])), ticks=ticks,
         labels=[_size(tick) for tick in ticks],
     )  # fmt: skip
     seen: list[ArrayLike] = [curve.bytes_per_s for curve in rates.curves]
     span = theme.log_span([*seen, [point.bytes_per_s for point in rates.measured]])
     rate_ticks = [rate * GB for rate in RATE_TICKS if span[0] <= rate * GB <= span[1]]
     theme.axis(
-        fig, "yaxis", palette, title="rate [GB/s]", span=span, ticks=rate_ticks,
+        fig, "yaxis", palette, title=say("rate [GB/s]"), span=span, ticks=rate_ticks,
         labels=[f"{tick / GB:g}" for tick in rate_ticks], grid=True,
     )  # fmt: skip
-    words = "solid: out (D2H), dashed: in (H2D)"
+    words = say("solid: out (D2H), dashed: in (H2D)")
     if rates.measured:
-        words += "<br>○ out and ▽ in: measured"
+        words += f"<br>{say('○ out and ▽ in: measured')}"
     labels.text(
         fig, words, palette.muted, size=11, x=1, xref="paper", xanchor="right", xshift=-6, align="right",
         y=0, yref="paper", yanchor="bottom", yshift=6,
@@ -71,6 +73,7 @@ def _measured(fig: Sketch, points: tuple[MeasuredRate, ...], palette: Palette) -
         groups[point.method, point.direction, point.gpu, point.source].append(point)
     for (method, direction, gpu, source), rows in groups.items():
         way, _, symbol = WAYS[direction]
+        told = f"<b>{say('measured')}, {method}, {say(way)}</b><br>{gpu} ({source})"
         fig.add(
             "scatter",
             x=theme.small([row.bytes_per_copy for row in rows]),
@@ -79,8 +82,7 @@ def _measured(fig: Sketch, points: tuple[MeasuredRate, ...], palette: Palette) -
             mode="markers",
             marker={"color": palette.of(COLORS[method]), "symbol": symbol, "size": 8},
             text=[f"{row.copies:,} x {_size(row.bytes_per_copy)}" for row in rows],
-            hovertemplate=f"<b>measured, {method}, {way}</b><br>{gpu} ({source})<br>%{{text}}: %{{y:.3s}}B/s"
-            "<extra></extra>",
+            hovertemplate=f"{told}<br>%{{text}}: %{{y:.3s}}B/s<extra></extra>",
         )
 
 
@@ -90,12 +92,19 @@ def _size(size_bytes: float) -> str:
 
 def copy_rates_alt(rates: CopyRates) -> str:
     """What this case's copies reach, what large ones do, and how many measured points are drawn."""
-    reached = ", ".join(f"{format_rate(rate)} {WAYS[way][0]}" for way, rate in rates.chosen_bytes_per_s.items())
+    reached = ", ".join(f"{format_rate(rate)} {say(WAYS[way][0])}" for way, rate in rates.chosen_bytes_per_s.items())
     loads = [curve for curve in rates.curves if curve.direction == "h2d"]
     largest = ", ".join(f"{curve.method} {format_rate(float(curve.bytes_per_s[-1]))}" for curve in loads)
-    return (
-        f"Copies of {_size(rates.chosen_bytes_per_copy)} by {rates.chosen_method} reach {reached} on {rates.link}; "
-        f"copies in of {_size(float(rates.bytes_per_copy[-1]))}: {largest}. {len(rates.measured)} measured rates drawn."
+    return say(
+        "Copies of {size} by {method} reach {reached} on {link}; copies in of {large}: {largest}. {count} measured "
+        "rates drawn.",
+        size=_size(rates.chosen_bytes_per_copy),
+        method=rates.chosen_method,
+        reached=reached,
+        link=rates.link,
+        large=_size(float(rates.bytes_per_copy[-1])),
+        largest=largest,
+        count=len(rates.measured),
     )
 
 

@@ -22,6 +22,7 @@ from kvmodel.charts.winners import winner_map, winner_map_alt, winner_map_points
 from kvmodel.curves import CostCurves
 from kvmodel.recovery import STRATEGIES
 from kvmodel.units import format_count, format_seconds
+from kvmodel.words import say
 
 __all__ = [
     "cost_by_block",
@@ -47,7 +48,7 @@ __all__ = [
 
 def cost_by_length(curves: CostCurves, shown: Sequence[str] = STRATEGIES, *, palette: Palette = LIGHT) -> go.Figure:
     """Victim delay of one preemption against context length, with bands; what is unknown (NaN) is left out."""
-    fig = theme.sketch(palette, right=labels.room_px(shown))
+    fig = theme.sketch(palette, right=labels.room_px(list(map(say, shown))))
     theme.length_axis(fig, curves.x, palette)
     _cost_lines(fig, curves, shown, palette)
     labels.chosen_line(fig, curves.chosen_x, labels.tokens(curves.chosen_x), palette)
@@ -59,28 +60,29 @@ def cost_by_preemptions(
     curves: CostCurves, shown: Sequence[str] = STRATEGIES, *, palette: Palette = LIGHT
 ) -> go.Figure:
     """Victim delay summed over 1 to n preemptions, the context growing in between. Waiting is paid once."""
-    fig = theme.sketch(palette, right=labels.room_px(shown))
+    fig = theme.sketch(palette, right=labels.room_px(list(map(say, shown))))
     last = float(curves.x[-1])
     step = max(1, round(last / 5))
     ticks = [1.0, *np.arange(step, last + 1, step)] if step > 1 else list(curves.x)
     theme.axis(
-        fig, "xaxis", palette, title="preemptions of the request [count]", span=(0.7, last + 0.02), log=False,
+        fig, "xaxis", palette, title=say("preemptions of the request [count]"), span=(0.7, last + 0.02), log=False,
         ticks=ticks, labels=[format_count(tick) for tick in ticks],
     )  # fmt: skip
-    theme.hover_title(fig, "after %{x:.0f} preemptions")
+    theme.hover_title(fig, say("after %{x:.0f} preemptions"))
     _cost_lines(fig, curves, shown, palette)
     labels.chosen_line(fig, curves.chosen_x, _times(curves.chosen_x), palette)
     return fig.figure()
 
 
 def _times(count: float) -> str:
-    return f"{format_count(count)} preemption{'s' if count > 1 else ''}"
+    words = say("{count} preemptions", count=format_count(count))
+    return words if count > 1 else say("{count} preemption", count=format_count(count))
 
 
 def _cost_lines(fig: Sketch, curves: CostCurves, shown: Sequence[str], palette: Palette) -> None:
     """Bands first, then lines, end labels, and each strategy's value at the chosen point."""
     bands = [curves.low_s[name] for name in shown] + [curves.high_s[name] for name in shown]
-    theme.seconds_axis(fig, bands, palette, title="victim delay [s]")
+    theme.seconds_axis(fig, bands, palette, title=say("victim delay [s]"))
     rough = series.thin(curves.x, series.BAND_POINTS)
     fine = series.thin(curves.x, keep=curves.chosen_x)
     for name in shown:
@@ -95,12 +97,17 @@ def _cost_lines(fig: Sketch, curves: CostCurves, shown: Sequence[str], palette: 
     values = {name: labels.value_at(curves.x, curves.likely_s[name], curves.chosen_x) for name in shown}
     for name in shown:
         theme.line(
-            fig, curves.x[fine], curves.likely_s[name][fine], name, color=palette.of(name), dash=theme.DASHES[name]
+            fig,
+            curves.x[fine],
+            curves.likely_s[name][fine],
+            say(name),
+            color=palette.of(name),
+            dash=theme.DASHES[name],
         )
     for name, seconds in values.items():
         if np.isfinite(seconds):
             theme.dot(fig, curves.chosen_x, seconds, color=palette.of(name), palette=palette)
-    labels.end_labels(fig, [(name, float(curves.likely_s[name][-1]), palette.of(name)) for name in shown])
+    labels.end_labels(fig, [(say(name), float(curves.likely_s[name][-1]), palette.of(name)) for name in shown])
     values_there = [(format_seconds(seconds), seconds, palette.of(name)) for name, seconds in values.items()]
     labels.value_labels(fig, curves.chosen_x, values_there, palette.background)
 
@@ -116,32 +123,39 @@ def _crossing(fig: Sketch, curves: CostCurves, shown: Sequence[str], palette: Pa
         line={"color": palette.text, "width": 1.5},
     )  # fmt: skip
     early = labels.fraction(fig, "xaxis", where) < 0.35  # beside the rising lines, on the side with more room
+    equal = say("swap = recompute<br>at {tokens}", tokens=labels.tokens(where))
     labels.note(
-        fig, where, height, f"swap = recompute<br>at {labels.tokens(where)}", palette.text, yshift=-26 if early else 26,
+        fig, where, height, equal, palette.text, yshift=-26 if early else 26,
         xanchor="left" if early else "right", align="left" if early else "right", bgcolor=palette.background,
     )  # fmt: skip
 
 
 def cost_by_length_alt(curves: CostCurves, shown: Sequence[str] = STRATEGIES) -> str:
     """The delays at the chosen length, and where swap and recompute cross."""
-    crossing = "Swap and recompute do not cross in this range."
+    crossing = say("Swap and recompute do not cross in this range.")
     if curves.crossing_x is not None:
-        crossing = f"Swap and recompute cost the same at {labels.tokens(curves.crossing_x)}."
-    return f"Victim delay at {labels.tokens(curves.chosen_x)}: {_values_there(curves, shown)}. {crossing}"
+        crossing = say("Swap and recompute cost the same at {tokens}.", tokens=labels.tokens(curves.crossing_x))
+    there = {"tokens": labels.tokens(curves.chosen_x), "delays": _values_there(curves, shown)}
+    return f"{say('Victim delay at {tokens}: {delays}.', **there)} {crossing}"
 
 
 def cost_by_preemptions_alt(curves: CostCurves, shown: Sequence[str] = STRATEGIES) -> str:
     """The summed delays at the chosen number, and from where offload is cheaper."""
-    crossing = "Offload, its one write counted, never gets cheaper than recompute."
+    crossing = say("Offload, its one write counted, never gets cheaper than recompute.")
     if curves.crossing_x is not None:
-        crossing = f"Offload, its one write counted, is cheaper than recompute from {_times(curves.crossing_x)} on."
-    return f"Victim delay after {_times(curves.chosen_x)}: {_values_there(curves, shown)}. {crossing}"
+        crossing = say(
+            "Offload, its one write counted, is cheaper than recompute from {times} on.",
+            times=_times(curves.crossing_x),
+        )
+    there = {"times": _times(curves.chosen_x), "delays": _values_there(curves, shown)}
+    return f"{say('Victim delay after {times}: {delays}.', **there)} {crossing}"
 
 
 def _values_there(curves: CostCurves, shown: Sequence[str]) -> str:
     values = {name: labels.value_at(curves.x, curves.likely_s[name], curves.chosen_x) for name in shown}
     return ", ".join(
-        f"{name} {format_seconds(seconds) if np.isfinite(seconds) else 'unknown'}" for name, seconds in values.items()
+        f"{say(name)} {format_seconds(seconds) if np.isfinite(seconds) else say('unknown')}"
+        for name, seconds in values.items()
     )
 
 

@@ -13,6 +13,7 @@ from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.evidence_points import COPY, ENGINE, KERNELS, NOT_MODELLED, OLD_ENGINE, Pair
 from kvmodel.units import format_percent, format_seconds, significant
+from kvmodel.words import say
 
 BANDS = ((0.2, 0.10), (0.1, 0.16))  # half-width as a share, and how strong it is drawn
 MARKS = {  # colour of the palette, symbol, and the same symbol as text
@@ -35,12 +36,12 @@ def against_measured(pairs: Sequence[Pair], *, palette: Palette = LIGHT) -> go.F
     steps = (1,) if span[1] / span[0] > 30 else (1, 2, 5)
     ticks = [decade * step for decade in decades for step in steps if span[0] <= decade * step <= span[1]]
     texts = [theme.tick_seconds(tick) for tick in ticks]
-    theme.axis(fig, "xaxis", palette, title="measured time [s]", span=span, ticks=ticks, labels=texts)
-    theme.axis(fig, "yaxis", palette, title="modelled time [s]", span=span, ticks=ticks, labels=texts, grid=True)
+    theme.axis(fig, "xaxis", palette, title=say("measured time [s]"), span=span, ticks=ticks, labels=texts)
+    theme.axis(fig, "yaxis", palette, title=say("modelled time [s]"), span=span, ticks=ticks, labels=texts, grid=True)
     ends = np.array(span)
     _bands(fig, ends, ends, palette, words_at=1)
     measured_s, modelled_s = ([getattr(pair, name) for pair in pairs] for name in ("measured_s", "modelled_s"))
-    _marks(fig, pairs, measured_s, modelled_s, "%{x:.3s}s, model %{y:.3s}s", palette)
+    _marks(fig, pairs, measured_s, modelled_s, say("%{x:.3s}s, model %{y:.3s}s"), palette)
     return fig.figure()
 
 
@@ -50,17 +51,17 @@ def by_length(pairs: Sequence[Pair], *, palette: Palette = LIGHT) -> go.Figure:
     ratios = [pair.ratio for pair in pairs]
     fig = theme.sketch(palette)
     lengths = np.array(sorted(float(pair.length_tokens) for pair in pairs) or [1.0])
-    theme.length_axis(fig, np.array([lengths[0] / 1.2, lengths[-1] * 1.2]), palette, title="length [tokens]")
+    theme.length_axis(fig, np.array([lengths[0] / 1.2, lengths[-1] * 1.2]), palette, title=say("length [tokens]"))
     fig.layout["hovermode"] = "closest"
     span = theme.log_span([ratios, LEAST_RATIOS])
     ticks = [tick for tick in RATIO_TICKS if span[0] <= tick <= span[1]]
     theme.axis(
-        fig, "yaxis", palette, title="modelled / measured [ratio]", span=span, ticks=ticks,
+        fig, "yaxis", palette, title=say("modelled / measured [ratio]"), span=span, ticks=ticks,
         labels=[f"{tick:g}" for tick in ticks], grid=True,
     )  # fmt: skip
     start, end = (10**edge for edge in fig.layout["xaxis"]["range"])
     _bands(fig, np.array([start, end]), np.array([1.0, 1.0]), palette, words_at=0)
-    _marks(fig, pairs, [float(pair.length_tokens) for pair in pairs], ratios, "model / measured %{y:.3r}", palette)
+    _marks(fig, pairs, [float(pair.length_tokens) for pair in pairs], ratios, say("model / measured %{y:.3r}"), palette)
     return fig.figure()
 
 
@@ -78,7 +79,7 @@ def _bands(fig: Sketch, x: Floats, exact: Floats, palette: Palette, *, words_at:
     theme.line(fig, x, exact, "modelled = measured", color=palette.text, width=1.2, hover=None)
     side = "right" if words_at else "left"
     labels.text(
-        fig, "line: modelled = measured<br>bands: ±10 %, ±20 %", palette.muted, size=11, x=words_at, xref="paper",
+        fig, say("line: modelled = measured<br>bands: ±10 %, ±20 %"), palette.muted, size=11, x=words_at, xref="paper",
         xanchor=side, xshift=-6 if words_at else 6, y=0, yref="paper", yanchor="bottom", yshift=6, align=side,
     )  # fmt: skip
 
@@ -103,7 +104,7 @@ def _marks(
             y=theme.small([y[row] for row in rows]),
             mode="markers",
             marker={"color": palette.of(color), "symbol": symbol, "size": 7, "opacity": 0.75},
-            text=[pairs[row].setting for row in rows],
+            text=[str(pairs[row].setting) for row in rows],
             hovertemplate=f"<b>{about}</b><br>{by}<br>%{{text}}<br>{told}<extra></extra>",
         )
     _key(fig, [kind for kind in MARKS if any(pair.measured_as == kind for pair in pairs)], palette)
@@ -121,23 +122,27 @@ def _key(fig: Sketch, kinds: Sequence[str], palette: Palette) -> None:
         for place, kind in enumerate(row):
             color, _, sign = MARKS[kind]
             labels.text(
-                fig, f"{sign} {kind}", palette.of(color), x=0, xref="paper", xanchor="left",
+                fig, f"{sign} {say(kind)}", palette.of(color), x=0, xref="paper", xanchor="left",
                 xshift=_width_px(row[:place]), y=1, yref="paper", yanchor="bottom", yshift=6 + KEY_ROW_PX * line,
             )  # fmt: skip
 
 
 def _width_px(kinds: Sequence[str]) -> float:
-    return sum(KEY_LETTER_PX * (len(kind) + 3) for kind in kinds)
+    return sum(KEY_LETTER_PX * (labels.letters(say(kind)) + 3) for kind in kinds)
 
 
 def against_measured_alt(pairs: Sequence[Pair]) -> str:
     """How many rows, over which times, and how far off."""
     seconds = [pair.measured_s for pair in pairs]
     off = np.abs([pair.ratio - 1 for pair in pairs])
-    return (
-        f"{len(pairs)} measured times from {format_seconds(min(seconds))} to {format_seconds(max(seconds))} against "
-        f"the model's: half are within {format_percent(float(np.median(off)))}, nine of ten within "
-        f"{format_percent(float(np.percentile(off, 90)))}."
+    return say(
+        "{count} measured times from {least} to {most} against the model's: half are within {median}, nine of ten "
+        "within {p90}.",
+        count=len(pairs),
+        least=format_seconds(min(seconds)),
+        most=format_seconds(max(seconds)),
+        median=format_percent(float(np.median(off))),
+        p90=format_percent(float(np.percentile(off, 90))),
     )
 
 
@@ -146,12 +151,15 @@ def by_length_alt(pairs: Sequence[Pair]) -> str:
     rows = sorted(with_length(pairs), key=lambda pair: pair.length_tokens)
     middle = rows[len(rows) // 2].length_tokens
     halves = [[row for row in rows if (row.length_tokens < middle) == shorter] for shorter in (True, False)]
+    sides = (say("median ratio {ratio} below {tokens} tokens"), say("median ratio {ratio} from {tokens} tokens"))
     told = [
-        f"median ratio {significant(float(np.median([row.ratio for row in half])), 3)} {words} {middle:,} tokens"
-        for half, words in zip(halves, ("below", "from"), strict=True)
+        side.format(ratio=significant(float(np.median([row.ratio for row in half])), 3), tokens=f"{middle:,}")
+        for half, side in zip(halves, sides, strict=True)
         if half
     ]
-    return f"Modelled over measured time of {len(rows)} rows by length: {', '.join(told)} on."
+    return say(
+        "Modelled over measured time of {count} rows by length: {halves} on.", count=len(rows), halves=", ".join(told)
+    )
 
 
 def evidence_points(pairs: Sequence[Pair]) -> list[series.Row]:
@@ -165,7 +173,7 @@ def evidence_points(pairs: Sequence[Pair]) -> list[series.Row]:
             "model": pair.model,
             "engine": pair.engine,
             "tp": float(pair.tp),
-            "setting": pair.setting,
+            "setting": str(pair.setting),
             "length_tokens": float(pair.length_tokens) or None,
             "measured_s": pair.measured_s,
             "modelled_s": pair.modelled_s,

@@ -11,6 +11,7 @@ from kvmodel.charts import lanes, series
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.units import format_seconds
+from kvmodel.words import say
 
 PREFILL = ("linear", "attention", "activations", "all-reduce", "launch")
 Parts = Mapping[str, Mapping[str, float]]
@@ -44,7 +45,7 @@ def pieces(strategy_parts: Mapping[str, float]) -> list[Piece]:
 def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
     """A lane a strategy from the moment of preemption to the next token (`kvmodel.parts.parts`)."""
     request = {strategy: pieces(found) for strategy, found in parts.items()}
-    fig = lanes.lane_figure(request, palette, title="time since preemption, ● next token [s]", lane_px=62)
+    fig = lanes.lane_figure(request, palette, title=say("time since preemption, ● next token [s]"), lane_px=62)
     waiting = Look(palette.wait, pattern="/", opacity=0.55)
     looks = {
         "queue": Look(pattern="/", opacity=0.55),
@@ -62,11 +63,12 @@ def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
 
 
 def _next_token(fig: Sketch, strategy: str, seconds: float, palette: Palette) -> None:
+    told = say("{strategy}: next token after {time}", strategy=say(strategy), time=format_seconds(seconds))
     fig.add(
         "scatter",
-        x=[seconds], y=[strategy], mode="markers", cliponaxis=False,
+        x=[seconds], y=[say(strategy)], mode="markers", cliponaxis=False,
         marker={"color": palette.of(strategy), "size": 11, "line": {"color": palette.background, "width": 2}},
-        hovertemplate=f"{strategy}: next token after {format_seconds(seconds)}<extra></extra>",
+        hovertemplate=f"{told}<extra></extra>",
     )  # fmt: skip
     lanes.end_note(fig, strategy, seconds, f"<b>{format_seconds(seconds)}</b>", palette)
 
@@ -74,19 +76,24 @@ def _next_token(fig: Sketch, strategy: str, seconds: float, palette: Palette) ->
 def _in_words(strategy: str, found: list[Piece]) -> str:
     """The pieces that set the strategies apart; the wait for blocks is common to all."""
     if not found:
-        return "queue unknown: no running batch that fits" if strategy == "wait" else "nothing to do"
+        return say("queue unknown: no running batch that fits") if strategy == "wait" else say("nothing to do")
     apart = [piece for piece in found if piece.name != "wait for blocks"]
-    said = " + ".join(f"{piece.name} {format_seconds(piece.seconds)}" for piece in apart)
-    return f"slower half: {said}" if strategy == "both" else said
+    said = " + ".join(f"{say(piece.name)} {format_seconds(piece.seconds)}" for piece in apart)
+    return f"{say('slower half')}: {said}" if strategy == "both" else said
 
 
 def timeline_alt(parts: Parts) -> str:
     """When each strategy gives the next token, and the common wait."""
     ends = {strategy: lanes.end_s(pieces(found)) for strategy, found in parts.items()}
-    told = ", ".join(f"{name} {format_seconds(end) if end else 'unknown'}" for name, end in ends.items())
+    told = ", ".join(f"{say(name)} {format_seconds(end) if end else say('unknown')}" for name, end in ends.items())
     wait_s = next((found["wait for blocks"] for found in parts.values() if "wait for blocks" in found), float("nan"))
-    common = f"; {format_seconds(wait_s)} of each but wait is the wait for free blocks" if np.isfinite(wait_s) else ""
-    return f"Time from preemption to the next token: {told}{common}."
+    if not np.isfinite(wait_s):
+        return say("Time from preemption to the next token: {strategies}.", strategies=told)
+    return say(
+        "Time from preemption to the next token: {strategies}; {wait} of each but wait is the wait for free blocks.",
+        strategies=told,
+        wait=format_seconds(wait_s),
+    )
 
 
 def timeline_points(parts: Parts) -> list[series.Row]:

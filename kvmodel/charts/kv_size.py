@@ -9,6 +9,7 @@ from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import KvCurves
 from kvmodel.units import format_bytes
+from kvmodel.words import say
 
 OTHERS = ("dash", "dot", "dashdot", "longdash", "longdashdot")
 
@@ -18,7 +19,7 @@ def kv_by_length(curves: KvCurves, *, palette: Palette = LIGHT) -> go.Figure:
     few = series.thin(curves.tokens, series.BAND_POINTS, keep=curves.chosen_tokens)
     fig = theme.sketch(palette, right=labels.room_px([labels.shortened(label) for label in curves.kv_bytes]), left=82)
     theme.length_axis(fig, curves.tokens, palette)
-    theme.bytes_axis(fig, curves.kv_bytes.values(), palette, title="KV cache on each GPU [bytes]")
+    theme.bytes_axis(fig, curves.kv_bytes.values(), palette, title=say("KV cache on each GPU [bytes]"))
     others = [label for label in curves.kv_bytes if label != curves.chosen_label]
     for index, label in enumerate(others):
         dash = OTHERS[index % len(OTHERS)]
@@ -54,7 +55,11 @@ def kv_by_length_alt(curves: KvCurves) -> str:
         f"{label} {format_bytes(labels.value_at(curves.tokens, size, curves.chosen_tokens))}"
         for label, size in curves.kv_bytes.items()
     )
-    return f"KV cache of one request of {labels.tokens(curves.chosen_tokens)} on each GPU: {told}."
+    return say(
+        "KV cache of one request of {tokens} on each GPU: {sizes}.",
+        tokens=labels.tokens(curves.chosen_tokens),
+        sizes=told,
+    )
 
 
 def kv_by_length_points(curves: KvCurves) -> list[series.Row]:

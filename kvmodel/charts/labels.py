@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ from kvmodel import __version__, catalog
 from kvmodel.case import Case
 from kvmodel.charts.theme import Palette, Sketch
 from kvmodel.units import format_count
+from kvmodel.words import say
 
 GAP_PX = 17
 LETTER_PX = 6.8
+WIDE = 1.75  # letters that a syllable of Hangul is wide: 12 px
 FOOTER_PX = 36
-LONGEST_LABEL = 18
+LONGEST_LABEL = 18  # letters
 EDGE = 1e-6  # a text a rounding error outside its axis is not drawn
 
 
@@ -61,12 +64,27 @@ def plot_height_px(fig: Sketch) -> float:
 
 def room_px(labels: Sequence[str]) -> int:
     """The right margin that these labels need."""
-    return int(14 + LETTER_PX * max(map(len, labels)))
+    return int(14 + LETTER_PX * max(map(letters, labels)))
+
+
+def letters(words: str) -> float:
+    """How wide a text is, in Latin letters.
+
+    >>> letters("swap"), letters("스왑")
+    (4, 3.5)
+    """
+    if words.isascii():
+        return len(words)
+    return sum(WIDE if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in words)
 
 
 def shortened(label: str) -> str:
     """A label that leaves room for the plot on a phone."""
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+    if letters(label) <= LONGEST_LABEL:
+        return label
+    while letters(label) > LONGEST_LABEL - 1:
+        label = label[:-1]
+    return label + "…"
 
 
 def end_labels(fig: Sketch, labels: Sequence[tuple[str, float, str]]) -> None:
@@ -96,7 +114,8 @@ def value_labels(
 
 def tokens(count: float) -> str:
     """ "1 token", "4,096 tokens"."""
-    return f"{format_count(count)} token{'' if count == 1 else 's'}"
+    words = say("{count} token") if count == 1 else say("{count} tokens")
+    return words.format(count=format_count(count))
 
 
 def chosen_line(fig: Sketch, x: float, words: str, palette: Palette) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from kvmodel.charts import labels, theme
 from kvmodel.charts.theme import Palette, Sketch
 from kvmodel.units import format_seconds
+from kvmodel.words import say
 
 SHORTEST_NAMED = 0.12  # of the axis: in shorter pieces there is no room for a name
 BAR = 0.40  # of a lane's height
@@ -48,7 +49,7 @@ def lane_figure(lanes: Lanes, palette: Palette, *, title: str, lane_px: int, top
     )  # fmt: skip
     fig.layout["xaxis"].update(showgrid=True, showline=False)
     fig.layout["yaxis"] = {
-        "type": "category", "categoryorder": "array", "categoryarray": list(lanes)[::-1],
+        "type": "category", "categoryorder": "array", "categoryarray": [say(lane) for lane in lanes][::-1],
         "range": [-0.5, len(lanes) - 0.5], "showticklabels": False, "showgrid": False, "fixedrange": True,
         "title": {"text": ""}, "automargin": False,
     }  # fmt: skip
@@ -81,11 +82,11 @@ def draw_pieces(fig: Sketch, lanes: Lanes, looks: Mapping[str, Look], palette: P
         fig.add(
             "bar",
             orientation="h",
-            y=[lane for lane, _ in found],
+            y=[say(lane) for lane, _ in found],
             x=[piece.seconds for _, piece in found],
             base=[piece.start_s for _, piece in found],
             name=kind,
-            text=[kind if piece.seconds > SHORTEST_NAMED * longest else "" for _, piece in found],
+            text=[say(kind) if piece.seconds > SHORTEST_NAMED * longest else "" for _, piece in found],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
@@ -97,22 +98,22 @@ def draw_pieces(fig: Sketch, lanes: Lanes, looks: Mapping[str, Look], palette: P
                 "pattern": {"shape": look.pattern, "fgcolor": colors, "size": 6, "solidity": 0.25},
             },
             customdata=[format_seconds(piece.seconds) for _, piece in found],
-            hovertemplate=f"%{{y}}: {kind} %{{customdata}}<extra></extra>",
+            hovertemplate=f"%{{y}}: {say(kind)} %{{customdata}}<extra></extra>",
         )
 
 
 def head(fig: Sketch, lane: str, words: str, palette: Palette) -> None:
     """The lane's name in its colour over its bar, and its words."""
     labels.text(
-        fig, f'<b><span style="color:{palette.of(lane)}">{lane}</span></b>  {words}', palette.muted,
-        x=0, xref="x", xanchor="left", y=lane, yref="y", yshift=_half_bar_px(fig) + 10,
+        fig, f'<b><span style="color:{palette.of(lane)}">{say(lane)}</span></b>  {words}', palette.muted,
+        x=0, xref="x", xanchor="left", y=say(lane), yref="y", yshift=_half_bar_px(fig) + 10,
     )  # fmt: skip
 
 
 def below(fig: Sketch, lane: str, words: str, palette: Palette) -> None:
     """A line of small text under the lane's bar."""
     labels.text(
-        fig, words, palette.muted, size=11, x=0, xref="x", xanchor="left", y=lane, yref="y",
+        fig, words, palette.muted, size=11, x=0, xref="x", xanchor="left", y=say(lane), yref="y",
         yshift=-_half_bar_px(fig) - 9,
     )  # fmt: skip
 
@@ -121,7 +122,7 @@ def end_note(fig: Sketch, lane: str, seconds: float, words: str, palette: Palett
     """Text right of the lane's end."""
     labels.text(
         fig, words, palette.of(lane), x=labels.at_value(fig, "xaxis", seconds), xref="x", xanchor="left", xshift=8,
-        y=lane, yref="y", align="left",
+        y=say(lane), yref="y", align="left",
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from kvmodel.charts.pressure import key, looks
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.load_curve import Knee, Point, knee
 from kvmodel.units import format_seconds, significant
+from kvmodel.words import Later, say
 
 Curves = Mapping[str, Sequence[Point]]  # by scheduler
 Columns = dict[str, Floats]
@@ -42,21 +43,21 @@ def columns(points: Sequence[Point]) -> Columns:
     return {"requests_per_s": np.array([point.requests_per_s for point in ordered], dtype=float)} | read
 
 
-def load_curve(curves: Curves, load: str, chosen_per_s: float, *, palette: Palette = LIGHT) -> go.Figure:
+def load_curve(curves: Curves, load: Later | str, chosen_per_s: float, *, palette: Palette = LIGHT) -> go.Figure:
     """Three panels over the request rate; vertical lines at each scheduler's knee and at the chosen rate."""
     drawn = {name: columns(points) for name, points in curves.items()}
-    fig = panels.stacked(palette, len(PANELS), (key(curves, palette), load))
+    fig = panels.stacked(palette, len(PANELS), (key(curves, palette), str(load)))
     most = max(float(each["requests_per_s"].max()) for each in drawn.values())
     ticks = lanes.round_steps(most)
     theme.axis(
-        fig, "xaxis", palette, title="requests offered [requests/s]", span=(0, 1.02 * most), log=False, ticks=ticks,
-        labels=[f"{tick:g}" for tick in ticks],
+        fig, "xaxis", palette, title=say("requests offered [requests/s]"), span=(0, 1.02 * most), log=False,
+        ticks=ticks, labels=[f"{tick:g}" for tick in ticks],
     )  # fmt: skip
     theme.hover_title(fig, "%{x:.3r} requests/s")
     for place, (heading, thick, thin, hover) in enumerate(PANELS):
         shown = [column for column in (thick, thin) if column]
         values = np.concatenate([each[column] for each in drawn.values() for column in shown])
-        yaxis = _panel(fig, place, heading, values, palette, log="ttft" in thick)
+        yaxis = _panel(fig, place, say(heading), values, palette, log="ttft" in thick)
         for name, look in looks(curves, palette).items():
             for column in shown:
                 width = look["width"] if column == thick else THIN
@@ -98,26 +99,31 @@ def _mark(fig: Sketch, rate_per_s: float | None, color: str, dash: str) -> None:
         )  # fmt: skip
 
 
-def load_curve_alt(curves: Curves, load: str, chosen_per_s: float) -> str:
+def load_curve_alt(curves: Curves, load: Later | str, chosen_per_s: float) -> str:
     """Each scheduler's knee, and its numbers at both ends."""
     told = []
     for name, points in curves.items():
         bend, ends = _bend_per_s(knee(points)), columns(points)
-        where = f"the knee is near {significant(bend, 2)} requests/s" if bend else "no knee in this range"
+        where = say("no knee in this range")
+        if bend:
+            where = say("the knee is near {rate} requests/s", rate=significant(bend, 2))
         first, last = (
-            f"{significant(ends['preemptions_per_100'][at], 2)} preemptions per 100 requests and a p99 of "
-            f"{format_seconds(ends['ttft_p99_s'][at])} to the first token at "
-            f"{significant(ends['requests_per_s'][at], 2)} requests/s"
+            say(
+                "{ratio} preemptions per 100 requests and a p99 of {ttft} to the first token at {rate} requests/s",
+                ratio=significant(ends["preemptions_per_100"][at], 2),
+                ttft=format_seconds(ends["ttft_p99_s"][at]),
+                rate=significant(ends["requests_per_s"][at], 2),
+            )
             for at in (0, -1)
         )
         told.append(f"{name}: {where}; {first}, {last}")
-    return f"Load curve under {load}. {'. '.join(told)}."
+    return say("Load curve under {load}. {schedulers}.", load=load, schedulers=". ".join(told))
 
 
-def load_curve_points(curves: Curves, load: str, chosen_per_s: float) -> list[series.Row]:
+def load_curve_points(curves: Curves, load: Later | str, chosen_per_s: float) -> list[series.Row]:
     """A row a rate and scheduler."""
     return [
-        {"load": load, "scheduler": name, **row}
+        {"load": str(load), "scheduler": name, **row}
         for name, points in curves.items()
         for row in series.rows(columns(points))
     ]

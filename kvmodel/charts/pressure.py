@@ -13,6 +13,7 @@ from kvmodel.charts import lanes, panels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.simulation_results import PerSecond, Results
 from kvmodel.units import format_count, format_percent, format_seconds
+from kvmodel.words import Later, say
 
 Runs = Mapping[str, Results]  # by scheduler
 Columns = dict[str, Floats]
@@ -43,21 +44,21 @@ def key(schedulers: Iterable[str], palette: Palette) -> str:
     )
 
 
-def by_second(runs: Runs, load: str, *, palette: Palette = LIGHT) -> go.Figure:
+def by_second(runs: Runs, load: Later | str, *, palette: Palette = LIGHT) -> go.Figure:
     """Four panels over one time axis: a line a run, bars for preemptions; `load` is said above them."""
     drawn = {name: columns(results.seconds, stretch(runs)) for name, results in runs.items()}
     headings = {
-        "waiting": "requests waiting",
-        "running": "requests running",
-        "kv_usage": "KV blocks in use",
-        "preemptions": f"preemptions, per {theme.trimmed(format_seconds(interval_s(runs), 3))}",
+        "waiting": say("requests waiting"),
+        "running": say("requests running"),
+        "kv_usage": say("KV blocks in use"),
+        "preemptions": say("preemptions, per {time}", time=theme.trimmed(format_seconds(interval_s(runs), 3))),
     }
     hovers = {"waiting": "%{y:.0f}", "running": "%{y:.0f}", "kv_usage": "%{y:.0%}", "preemptions": "%{y:.0f}"}
-    fig = panels.stacked(palette, len(headings), (key(runs, palette), load))
+    fig = panels.stacked(palette, len(headings), (key(runs, palette), str(load)))
     end_s = max([float(each["time_s"][-1]) for each in drawn.values() if len(each["time_s"])], default=1.0)
     ticks = lanes.round_steps(end_s)
     theme.axis(
-        fig, "xaxis", palette, title="time [s]", span=(0, end_s), log=False, ticks=ticks,
+        fig, "xaxis", palette, title=say("time [s]"), span=(0, end_s), log=False, ticks=ticks,
         labels=[format_count(tick) for tick in ticks],
     )  # fmt: skip
     theme.hover_title(fig, "%{x:,.0f} s")
@@ -105,22 +106,28 @@ def interval_s(runs: Runs) -> float:
     return stretch(runs) * float(sampled[0].time_s[0]) if sampled else 1.0
 
 
-def by_second_alt(runs: Runs, load: str) -> str:
+def by_second_alt(runs: Runs, load: Later | str) -> str:
     """How high each run's queue and pool went, and how often it preempted."""
     told = [
-        f"{name}: at most {format_count(int(np.max(results.seconds.waiting, initial=0)))} requests waiting and "
-        f"{format_count(int(np.max(results.seconds.running, initial=0)))} running, "
-        f"{format_percent(float(np.max(results.seconds.kv_usage, initial=0.0)), 3)} of the KV blocks in use, "
-        f"{format_count(results.preemption_events)} preemptions in {format_seconds(results.makespan_s, 3)}"
+        say(
+            "{scheduler}: at most {waiting} requests waiting and {running} running, {usage} of the KV blocks in use, "
+            "{preemptions} preemptions in {time}",
+            scheduler=name,
+            waiting=format_count(int(np.max(results.seconds.waiting, initial=0))),
+            running=format_count(int(np.max(results.seconds.running, initial=0))),
+            usage=format_percent(float(np.max(results.seconds.kv_usage, initial=0.0)), 3),
+            preemptions=format_count(results.preemption_events),
+            time=format_seconds(results.makespan_s, 3),
+        )
         for name, results in runs.items()
     ]
-    return f"The server second by second, under {load}. {'; '.join(told)}."
+    return say("The server second by second, under {load}. {schedulers}.", load=load, schedulers="; ".join(told))
 
 
-def by_second_points(runs: Runs, load: str) -> list[series.Row]:
+def by_second_points(runs: Runs, load: Later | str) -> list[series.Row]:
     """A row a drawn time and run."""
     return [
-        {"load": load, "scheduler": name, **row}
+        {"load": str(load), "scheduler": name, **row}
         for name, results in runs.items()
         for row in series.rows(columns(results.seconds, stretch(runs)))
     ]

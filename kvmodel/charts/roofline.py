@@ -19,6 +19,7 @@ from kvmodel.units import (
     format_tokens,
     significant,
 )
+from kvmodel.words import say
 
 
 def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
@@ -33,7 +34,7 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     )
     ticks = [tick for tick in 10.0 ** np.arange(-3, 7) if span[0] <= tick <= span[1]]
     theme.axis(
-        fig, "xaxis", palette, title="arithmetic intensity [FLOP/byte]", span=span, ticks=ticks,
+        fig, "xaxis", palette, title=say("arithmetic intensity [FLOP/byte]"), span=span, ticks=ticks,
         labels=[significant(tick, 1) for tick in ticks],
     )  # fmt: skip
     ceiling = np.minimum(roof.peak_flop_per_s, np.array(span) * roof.hbm_bytes_per_s)
@@ -43,7 +44,7 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     heights = theme.log_span([ceiling, room, top, [point.attained_flop_per_s for point in roof.measured]])
     ticks = [tick for tick in TFLOP * 10.0 ** np.arange(-4, 6) if heights[0] <= tick <= heights[1]]
     theme.axis(
-        fig, "yaxis", palette, title="rate [TFLOP/s]", span=heights, ticks=ticks,
+        fig, "yaxis", palette, title=say("rate [TFLOP/s]"), span=heights, ticks=ticks,
         labels=[significant(tick / TFLOP, 1) for tick in ticks], grid=True,
     )  # fmt: skip
     _ceilings(fig, roof, span, palette)
@@ -58,25 +59,27 @@ def _ceilings(fig: Sketch, roof: Roofline, span: tuple[float, float], palette: P
     corners = [span[0], ridge, span[1]]
     heights = [min(roof.peak_flop_per_s, corner * roof.hbm_bytes_per_s) for corner in corners]
     theme.line(
-        fig, corners, heights, "ceiling", color=palette.text, width=2, hover="%{y:.3s}FLOP/s at %{x:.3~r} FLOP/byte"
-    )
+        fig, corners, heights, say("ceiling"), color=palette.text, width=2,
+        hover=say("%{y:.3s}FLOP/s at %{x:.3~r} FLOP/byte"),
+    )  # fmt: skip
     labels.shape(
         fig, "line", x0=ridge, x1=ridge, y0=0, y1=labels.fraction(fig, "yaxis", roof.peak_flop_per_s),
         yref="paper", line={"color": palette.muted, "width": 1, "dash": "dot"},
     )  # fmt: skip
     peak, rate = significant(roof.peak_flop_per_s / TFLOP, 3), significant(roof.hbm_bytes_per_s / TB, 3)
     labels.text(
-        fig, f"peak {peak} TFLOP/s", palette.text, x=1, xref="paper", xanchor="right",
+        fig, say("peak {rate} TFLOP/s", rate=peak), palette.text, x=1, xref="paper", xanchor="right",
         y=labels.fraction(fig, "yaxis", roof.peak_flop_per_s), yref="paper", yanchor="bottom",
     )  # fmt: skip
     halfway = float(np.sqrt(span[0] * ridge))
     labels.note(
-        fig, halfway, halfway * roof.hbm_bytes_per_s, f"memory<br>{rate} TB/s", palette.text, xanchor="right",
-        align="right", xshift=-10, yshift=12,
+        fig, halfway, halfway * roof.hbm_bytes_per_s, say("memory<br>{rate} TB/s", rate=rate), palette.text,
+        xanchor="right", align="right", xshift=-10, yshift=12,
     )  # fmt: skip
     labels.text(
-        fig, f"ridge {significant(ridge, 3)} FLOP/byte", palette.muted, x=labels.fraction(fig, "xaxis", ridge),
-        xref="paper", xanchor="left", xshift=4, y=0, yref="paper", yanchor="bottom",
+        fig, say("ridge {intensity} FLOP/byte", intensity=significant(ridge, 3)), palette.muted,
+        x=labels.fraction(fig, "xaxis", ridge), xref="paper", xanchor="left", xshift=4, y=0, yref="paper",
+        yanchor="bottom",
     )  # fmt: skip
 
 
@@ -92,10 +95,10 @@ def _measured(fig: Sketch, points: Sequence[MeasuredPoint], palette: Palette) ->
         mode="markers",
         marker={"color": palette.recompute, "symbol": "circle-open", "size": 6},
         text=[f"{labels.tokens(point.row.tokens * point.row.batch)}, {point.row.engine}" for point in points],
-        hovertemplate="measured: %{text}<br>%{y:.3s}FLOP/s at %{x:.3~r} FLOP/byte<extra></extra>",
+        hovertemplate=f"{say('measured: %{text}<br>%{y:.3s}FLOP/s at %{x:.3~r} FLOP/byte')}<extra></extra>",
     )
     labels.text(
-        fig, "○ prefills measured on this GPU", palette.recompute, size=11, x=0, xref="paper", xanchor="left", y=1,
+        fig, say("○ prefills measured on this GPU"), palette.recompute, size=11, x=0, xref="paper", xanchor="left", y=1,
         yref="paper", yanchor="bottom", yshift=6,
     )  # fmt: skip
 
@@ -105,34 +108,41 @@ def _point(fig: Sketch, point: Point, palette: Palette) -> None:
     x, reached = point.intensity_flop_per_byte, point.attained_flop_per_s
     share = format_percent(reached / point.ceiling_flop_per_s)
     rate = f"{significant(reached / TFLOP, 2)} TFLOP/s"
+    told = say(
+        "{point}: {intensity} FLOP/byte, {rate}, {share} of its ceiling, {time} a step",
+        point=say(point.name),
+        intensity=significant(x, 2),
+        rate=rate,
+        share=share,
+        time=format_seconds(point.seconds),
+    )
     theme.line(fig, [x, x], [reached, point.ceiling_flop_per_s], point.name, color=color, width=1.2, hover=None)
     theme.dot(
         fig, x, reached, color=color, palette=palette, size=12,
-        symbol="circle" if point.name == "prefill" else "diamond",
-        hover=f"{point.name}: {significant(x, 2)} FLOP/byte, {rate}, {share} of its ceiling, "
-        f"{format_seconds(point.seconds)} a step",
+        symbol="circle" if point.name == "prefill" else "diamond", hover=told,
     )  # fmt: skip
     right = labels.fraction(fig, "xaxis", x) > 0.55
+    said = say("<b>{point}</b><br>{rate}<br>{share} of ceiling", point=say(point.name), rate=rate, share=share)
     labels.note(
-        fig, x, reached, f"<b>{point.name}</b><br>{rate}<br>{share} of ceiling", color, yshift=-9, yanchor="top",
-        xanchor="right" if right else "left", align="right" if right else "left", bgcolor=palette.background,
+        fig, x, reached, said, color, yshift=-9, yanchor="top", xanchor="right" if right else "left",
+        align="right" if right else "left", bgcolor=palette.background,
     )  # fmt: skip
 
 
 def step_time(curve: StepCurve, *, palette: Palette = LIGHT) -> go.Figure:
     """Seconds of a step against its new tokens: flat, then linear; its two limits, the knee and the floor."""
-    names = ["step", "compute", "weight read", "floor"]
+    names = step, compute, weight_read, floor = say("step"), say("compute"), say("weight read"), say("floor")
     fig = theme.sketch(palette, right=labels.room_px(names))
-    theme.length_axis(fig, curve.tokens, palette, title="new tokens in the step [tokens]")
+    theme.length_axis(fig, curve.tokens, palette, title=say("new tokens in the step [tokens]"))
     spread = [curve.step_s, curve.floor_s, curve.weight_read_s]
-    theme.seconds_axis(fig, spread, palette, title="time of one step [s]")
+    theme.seconds_axis(fig, spread, palette, title=say("time of one step [s]"))
     few = series.thin(curve.tokens, series.BAND_POINTS, keep=curve.chosen_tokens)
     x = curve.tokens[few]
-    theme.line(fig, x, curve.floor_s[few], "floor", color=palette.muted, dash="dot", width=1.6)
+    theme.line(fig, x, curve.floor_s[few], floor, color=palette.muted, dash="dot", width=1.6)
     shown = curve.compute_s[few] >= 10 ** fig.layout["yaxis"]["range"][0]
-    theme.line(fig, x[shown], curve.compute_s[few][shown], "compute", color=palette.recompute, dash="dash", width=1.1)
-    theme.line(fig, x, curve.weight_read_s[few], "weight read", color=palette.swap, width=1.1, dash="longdash")
-    theme.line(fig, x, curve.step_s[few], "step", color=palette.text, width=2.6)
+    theme.line(fig, x[shown], curve.compute_s[few][shown], compute, color=palette.recompute, dash="dash", width=1.1)
+    theme.line(fig, x, curve.weight_read_s[few], weight_read, color=palette.swap, width=1.1, dash="longdash")
+    theme.line(fig, x, curve.step_s[few], step, color=palette.text, width=2.6)
     _knee(fig, curve, palette)
     labels.chosen_line(fig, curve.chosen_tokens, labels.tokens(curve.chosen_tokens), palette)
     theme.dot(fig, curve.chosen_tokens, curve.chosen_s, color=palette.text, palette=palette)
@@ -153,42 +163,58 @@ def _knee(fig: Sketch, curve: StepCurve, palette: Palette) -> None:
         fig, curve.knee_tokens, height, color=palette.background, palette=palette, size=10,
         line={"color": palette.text, "width": 1.5},
     )  # fmt: skip
-    knee = f"knee {labels.tokens(curve.knee_tokens)}"
+    knee = say("knee {tokens}", tokens=labels.tokens(curve.knee_tokens))
     labels.note(fig, curve.knee_tokens, height, knee, palette.text, yshift=-18, xanchor="left", xshift=4)
 
 
 def roofline_alt(roof: Roofline) -> str:
     """The ceilings, the ridge, and where the points lie."""
     told = "; ".join(
-        f"{point.name} at {significant(point.intensity_flop_per_byte, 2)} FLOP/byte reaches "
-        f"{significant(point.attained_flop_per_s / TFLOP, 2)} TFLOP/s, "
-        f"{format_percent(point.attained_flop_per_s / point.ceiling_flop_per_s)} of its ceiling"
+        say(
+            "{point} at {intensity} FLOP/byte reaches {rate} TFLOP/s, {share} of its ceiling",
+            point=say(point.name),
+            intensity=significant(point.intensity_flop_per_byte, 2),
+            rate=significant(point.attained_flop_per_s / TFLOP, 2),
+            share=format_percent(point.attained_flop_per_s / point.ceiling_flop_per_s),
+        )
         for point in roof.points
     )
-    return (
-        f"Peak {significant(roof.peak_flop_per_s / TFLOP, 3)} TFLOP/s, memory "
-        f"{significant(roof.hbm_bytes_per_s / TB, 3)} TB/s, ridge at "
-        f"{significant(roof.ridge_flop_per_byte, 3)} FLOP/byte: {told}.{_measured_alt(roof.measured)}"
+    ceilings = say(
+        "Peak {peak} TFLOP/s, memory {memory} TB/s, ridge at {ridge} FLOP/byte: {points}.",
+        peak=significant(roof.peak_flop_per_s / TFLOP, 3),
+        memory=significant(roof.hbm_bytes_per_s / TB, 3),
+        ridge=significant(roof.ridge_flop_per_byte, 3),
+        points=told,
     )
+    return ceilings + _measured_alt(roof.measured)
 
 
 def _measured_alt(points: Sequence[MeasuredPoint]) -> str:
     if not points:
         return ""
     reached = [point.attained_flop_per_s / TFLOP for point in points]
-    return (
-        f" {len(points)} prefills measured on this GPU reach {significant(min(reached), 2)} to "
-        f"{significant(max(reached), 2)} TFLOP/s."
+    return say(
+        " {count} prefills measured on this GPU reach {least} to {most} TFLOP/s.",
+        count=len(points),
+        least=significant(min(reached), 2),
+        most=significant(max(reached), 2),
     )
 
 
 def step_time_alt(curve: StepCurve) -> str:
     """The flat part, the knee, and the chosen step."""
-    knee = f"the knee is at {labels.tokens(curve.knee_tokens)}" if curve.knee_tokens else "there is no knee"
-    return (
-        f"A step of {format_count(curve.tokens[0])} token takes {format_seconds(float(curve.step_s[0]))}, of "
-        f"{format_tokens(curve.tokens[-1])} tokens {format_seconds(float(curve.step_s[-1]))}; {knee}. "
-        f"{labels.tokens(curve.chosen_tokens)} take {format_seconds(curve.chosen_s)}."
+    knee = say("there is no knee")
+    if curve.knee_tokens:
+        knee = say("the knee is at {tokens}", tokens=labels.tokens(curve.knee_tokens))
+    return say(
+        "A step of {least} token takes {shortest}, of {most} tokens {longest}; {knee}. {tokens} take {time}.",
+        least=format_count(curve.tokens[0]),
+        shortest=format_seconds(float(curve.step_s[0])),
+        most=format_tokens(curve.tokens[-1]),
+        longest=format_seconds(float(curve.step_s[-1])),
+        knee=knee,
+        tokens=labels.tokens(curve.chosen_tokens),
+        time=format_seconds(curve.chosen_s),
     )
 
 

@@ -13,6 +13,7 @@ from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.comparison import plain
 from kvmodel.scenarios import COPY, Outcome, Row
 from kvmodel.units import format_ratio
+from kvmodel.words import say
 
 LANE_PX = 74
 LEAST_REACH = 10**0.5  # of the axis on either side of 1
@@ -39,9 +40,15 @@ MARKS = {
 class Lane:
     """One variant of a row of the table with its outcomes."""
 
-    name: str
+    row: str
+    variant: str
     article_pick: str
     outcomes: tuple[Outcome, ...]
+
+    @property
+    def name(self) -> str:
+        """As shown."""
+        return f"{say(self.row)}: {say(self.variant)}"
 
 
 def ratio(outcome: Outcome) -> float:
@@ -58,7 +65,7 @@ def lanes(rows: Sequence[Row]) -> list[Lane]:
     for row in rows:
         for variant in dict.fromkeys(outcome.variant for outcome in row.outcomes):
             these = tuple(outcome for outcome in row.outcomes if outcome.variant == variant)
-            found.append(Lane(f"{row.id}: {variant}", COPY[row.article_pick], these))
+            found.append(Lane(row.id, variant, COPY[row.article_pick], these))
     return found
 
 
@@ -97,21 +104,24 @@ def _ratio_axis(fig: Sketch, listed: Sequence[Lane], palette: Palette) -> tuple[
     span = min([1 / LEAST_REACH, *(times / 1.5 for times in every)]), max([LEAST_REACH, *(1.5 * t for t in every)])
     ticks = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if span[0] < tick < span[1]]
     names = [f"{tick:g}x" for tick in ticks]
-    theme.axis(fig, "xaxis", palette, title="recompute time / copy time [ratio]", span=span, ticks=ticks, labels=names)
+    theme.axis(
+        fig, "xaxis", palette, title=say("recompute time / copy time [ratio]"), span=span, ticks=ticks, labels=names
+    )
     fig.layout["xaxis"].update(showgrid=True, showline=False)
     return span
 
 
 def _sides(fig: Sketch, palette: Palette) -> None:
     """What left and right mean, and the tint."""
-    sides = (("◀ recompute faster", palette.recompute, 0.0, "left"), ("copy faster ▶", palette.swap, 1.0, "right"))
+    left, right = say("◀ recompute faster"), say("copy faster ▶")
+    sides = ((left, palette.recompute, 0.0, "left"), (right, palette.swap, 1.0, "right"))
     for words, color, x, anchor in sides:
         labels.text(
             fig, f"<b>{words}</b>", color, x=x, xref="paper", xanchor=anchor, y=1, yref="paper", yanchor="bottom",
             yshift=24,
         )  # fmt: skip
     labels.text(
-        fig, "tinted: the article's pick; hollow: too close to call", palette.muted, size=11, x=0, xref="paper",
+        fig, say("tinted: the article's pick; hollow: too close to call"), palette.muted, size=11, x=0, xref="paper",
         xanchor="left", y=1, yref="paper", yanchor="bottom", yshift=4,
     )  # fmt: skip
 
@@ -136,12 +146,12 @@ def _dots(fig: Sketch, listed: Sequence[Lane], heights: Mapping[str, int], condi
                 for (_, outcome, _), color in zip(found, colors, strict=True)
             ],
         },
-        customdata=[f"{lane.name}, {mark.full}: {_in_words(outcome)}" for lane, outcome, _ in found],
+        customdata=[f"{lane.name}, {say(mark.full)}: {_in_words(outcome)}" for lane, outcome, _ in found],
         hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
     for (lane, _, times), color in zip(found, colors, strict=True):
         right = labels.fraction(fig, "xaxis", times) > 0.75
-        named = f" {mark.short}" if lane is listed[0] else ""
+        named = f" {say(mark.short)}" if lane is listed[0] else ""
         labels.note(
             fig, times, heights[lane.name] + mark.rise, format_ratio(times) + named, color, size=11,
             xanchor="right" if right else "left", xshift=-9 if right else 9,
@@ -155,8 +165,11 @@ def _color(outcome: Outcome, palette: Palette) -> str:
 
 
 def _in_words(outcome: Outcome) -> str:
-    close = ", too close to call" if outcome.contest.close else ""
-    return f"recompute takes {format_ratio(ratio(outcome))} the time of {_copy_name(outcome)}{close}"
+    close = f", {say('too close to call')}" if outcome.contest.close else ""
+    takes = say(
+        "recompute takes {ratio} the time of {copy}", ratio=format_ratio(ratio(outcome)), copy=say(_copy_name(outcome))
+    )
+    return f"{takes}{close}"
 
 
 def _copy_name(outcome: Outcome) -> str:
@@ -167,11 +180,15 @@ def _copy_name(outcome: Outcome) -> str:
 def outcomes_alt(rows: Sequence[Row]) -> str:
     """Each row's article pick and the ratios under both conditions."""
     told = [
-        f"{lane.name}, article {lane.article_pick}: "
-        + ", ".join(f"{MARKS[o.condition].full} {format_ratio(ratio(o))}" for o in lane.outcomes)
+        say(
+            "{lane}, article {pick}: {ratios}",
+            lane=lane.name,
+            pick=say(lane.article_pick),
+            ratios=", ".join(f"{say(MARKS[o.condition].full)} {format_ratio(ratio(o))}" for o in lane.outcomes),
+        )
         for lane in lanes(rows)
     ]
-    return f"Recompute time over copy time, above 1 a copy is faster. {'; '.join(told)}."
+    return say("Recompute time over copy time, above 1 a copy is faster. {lanes}.", lanes="; ".join(told))
 
 
 def outcomes_points(rows: Sequence[Row]) -> list[series.Row]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kvmodel.arrays import Floats
 from kvmodel.units import format_bytes, format_seconds, format_tokens
+from kvmodel.words import say
 
 DASHES = {"wait": "dot", "swap": "solid", "recompute": "dash", "offload": "dashdot", "both": "longdash"}
 FULL_HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX, MARGIN_LEFT_PX = 420, 30, 52, 74
@@ -171,8 +172,8 @@ def axis(
     }
 
 
-def length_axis(fig: Sketch, tokens: Floats, palette: Palette, *, title: str = "context length [tokens]") -> None:
-    """The x axis over tokens: 128, 512, 2K, 8K, 32K, 128K; further apart where it is longer."""
+def length_axis(fig: Sketch, tokens: Floats, palette: Palette, *, title: str | None = None) -> None:
+    """The x axis over tokens, of a context by default: 128, 512, 2K, 8K, 32K, 128K; further apart in a longer one."""
     span = (float(tokens[0]), max(float(tokens[-1]), 2 * float(tokens[0])))
     for ratio in (4, 16, 64):
         ticks = [
@@ -180,8 +181,9 @@ def length_axis(fig: Sketch, tokens: Floats, palette: Palette, *, title: str = "
         ]
         if len(ticks) <= 7:
             break
-    axis(fig, "xaxis", palette, title=title, span=span, ticks=ticks, labels=[format_tokens(round(t)) for t in ticks])
-    hover_title(fig, "%{x:,.0f} tokens")
+    words = say("context length [tokens]") if title is None else title
+    axis(fig, "xaxis", palette, title=words, span=span, ticks=ticks, labels=[format_tokens(round(t)) for t in ticks])
+    hover_title(fig, say("%{x:,.0f} tokens"))
 
 
 def seconds_axis(fig: Sketch, values: Iterable[ArrayLike], palette: Palette, *, title: str) -> None:

@@ -9,6 +9,7 @@ from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.curves import WinnerMap
 from kvmodel.units import GB, format_count, format_rate, format_tokens
+from kvmodel.words import say
 
 RATE_TICKS = (0.01, 0.1, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000)  # GB/s
 MAP_LEVELS = ((1.0, 0.10), (3.0, 0.12), (10.0, 0.16))  # from this factor on, so much more colour
@@ -25,7 +26,7 @@ def winner_map(winners: WinnerMap, *, palette: Palette = LIGHT) -> go.Figure:
     low, high = _rates(winners)
     ticks = [rate * GB for rate in RATE_TICKS if low * 0.999 <= rate * GB <= high * 1.001]
     theme.axis(
-        fig, "yaxis", palette, title="effective copy rate, out and in [GB/s]", span=(low, high), ticks=ticks,
+        fig, "yaxis", palette, title=say("effective copy rate, out and in [GB/s]"), span=(low, high), ticks=ticks,
         labels=[f"{tick / GB:g}" for tick in ticks],
     )  # fmt: skip
     fig.layout["hovermode"] = "closest"
@@ -42,8 +43,8 @@ def winner_map(winners: WinnerMap, *, palette: Palette = LIGHT) -> go.Figure:
             )  # fmt: skip
             _border_name(fig, winners, times, float(tokens[-4]), palette.of(name))
     theme.line(
-        fig, tokens, even, "break-even", color=palette.text, width=2,
-        hover="at %{x:,.0f} tokens: %{y:.2s}B/s",
+        fig, tokens, even, say("break-even"), color=palette.text, width=2,
+        hover=say("at %{x:,.0f} tokens: %{y:.2s}B/s"),
     )  # fmt: skip
     _map_words(fig, winners, palette)
     return fig.figure()
@@ -79,13 +80,14 @@ def _map_words(fig: Sketch, winners: WinnerMap, palette: Palette) -> None:
 
     even = _even_at(winners, length_at(0.5))
     if even < high / 4:
-        labels.note(fig, length_at(0.5), max(high / 2, even), "<b>swap faster</b>", palette.swap, size=14)
+        labels.note(fig, length_at(0.5), max(high / 2, even), f"<b>{say('swap faster')}</b>", palette.swap, size=14)
     if even > low * 2:
         under = float(np.sqrt(low * min(even / 1.3, 4 * low)))
-        labels.note(fig, length_at(0.5), under, "<b>recompute faster</b>", palette.recompute, size=14)
+        labels.note(fig, length_at(0.5), under, f"<b>{say('recompute faster')}</b>", palette.recompute, size=14)
     beside = length_at(0.17 if labels.fraction(fig, "xaxis", winners.chosen_tokens) > 0.35 else 0.8)
     if low < _even_at(winners, beside) < high:
-        labels.note(fig, beside, _even_at(winners, beside), "break-even", palette.text, bgcolor=palette.background)
+        even_words = say("break-even")
+        labels.note(fig, beside, _even_at(winners, beside), even_words, palette.text, bgcolor=palette.background)
     _this_case(fig, winners, palette)
 
 
@@ -96,10 +98,10 @@ def _this_case(fig: Sketch, winners: WinnerMap, palette: Palette) -> None:
         return
     theme.dot(
         fig, tokens, rate, color=palette.text, palette=palette, size=11,
-        hover=f"{labels.tokens(tokens)} at {format_rate(rate)}",
+        hover=say("{tokens} at {rate}", tokens=labels.tokens(tokens), rate=format_rate(rate)),
     )  # fmt: skip
     labels.note(
-        fig, tokens, rate, f"this case, {format_rate(rate)}", palette.text,
+        fig, tokens, rate, say("this case, {rate}", rate=format_rate(rate)), palette.text,
         yshift=15 if rate > _even_at(winners, tokens) else -15,
         xanchor="right" if labels.fraction(fig, "xaxis", tokens) > 0.6 else "left",
     )  # fmt: skip
@@ -109,12 +111,19 @@ def winner_map_alt(winners: WinnerMap) -> str:
     """The chosen point against the break-even rate at its length."""
     even = _even_at(winners, winners.chosen_tokens)
     if not np.isfinite(even):
-        return f"At {labels.tokens(winners.chosen_tokens)} nothing has to be recomputed: no copy rate is faster."
-    faster = "swap" if winners.chosen_bytes_per_s > even else "recompute"
-    return (
-        f"At {labels.tokens(winners.chosen_tokens)} recompute is faster below {format_rate(even)} of effective "
-        f"copy rate and swap above it; this case reaches {format_rate(winners.chosen_bytes_per_s)}, so {faster} is "
-        f"faster. Lengths from {format_tokens(winners.tokens[0])} to {format_count(winners.tokens[-1])} tokens."
+        return say(
+            "At {tokens} nothing has to be recomputed: no copy rate is faster.",
+            tokens=labels.tokens(winners.chosen_tokens),
+        )
+    return say(
+        "At {tokens} recompute is faster below {even} of effective copy rate and swap above it; this case reaches "
+        "{rate}, so {faster} is faster. Lengths from {least} to {most} tokens.",
+        tokens=labels.tokens(winners.chosen_tokens),
+        even=format_rate(even),
+        rate=format_rate(winners.chosen_bytes_per_s),
+        faster=say("swap" if winners.chosen_bytes_per_s > even else "recompute"),
+        least=format_tokens(winners.tokens[0]),
+        most=format_count(winners.tokens[-1]),
     )
 
 

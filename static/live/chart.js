@@ -60,11 +60,11 @@ export class Chart {
     this.hereText = node(this.svg, "text", { class: "chosen", y: TOP - 8 });
     this.meet = node(this.svg, "circle", { class: "meet", r: 5 });
     this.meetText = node(this.svg, "text", { class: "meets" });
-    for (const { name } of data.strategies) {
+    for (const { name, label } of data.strategies) {
       Object.assign(this.lines[name], {
         dot: node(this.svg, "circle", { class: "dot", r: 4.5, fill: `var(--${name})` }),
         value: node(this.svg, "text", { class: "value", style: `fill: var(--${name})` }),
-        name: node(this.svg, "text", { class: "name", style: `fill: var(--${name})` }, name),
+        name: node(this.svg, "text", { class: "name", style: `fill: var(--${name})` }, label),
       });
     }
   }
@@ -73,7 +73,7 @@ export class Chart {
   fit(data, span) {
     this.width = this.host.clientWidth;
     this.height = this.host.clientHeight;
-    this.right = 12 + LETTER * Math.max(...data.strategies.map(({ name }) => name.length));
+    this.right = 12 + LETTER * Math.max(...data.strategies.map(({ letters }) => letters));
     this.span = span;
     this.ends = [Math.log(data.lengths[0]), Math.log(Math.max(data.lengths[data.lengths.length - 1], 2 * data.lengths[0]))];
     put(this.svg, { width: this.width, height: this.height });

@@ -295,13 +295,13 @@ class Live {
   buildParts() {
     const host = this.find(".parts");
     host.replaceChildren();
-    for (const { name, absent } of this.data.strategies) {
+    for (const { name, label, absent } of this.data.strategies) {
       const row = host.appendChild(document.createElement("div"));
       row.className = absent ? "part absent" : "part";
       row.dataset.strategy = name;
       row.innerHTML = `<span class="name ${name}"></span><span class="bar ${name}" aria-hidden="true">${"<i></i>".repeat(PARTS[name].length)}</span>`
         + `<span class="total ${name}"></span><span class="made"></span>`;
-      row.querySelector(".name").textContent = name;
+      row.querySelector(".name").textContent = label;
     }
   }
 

@@ -240,7 +240,7 @@ def test_a_model_that_does_not_fit_is_read_all_the_same():
 def test_a_model_without_known_weights_is_refused_where_they_are_needed():
     at = pasted((CONFIGS / "whisper-tiny.json").read_text(encoding="utf-8"), assume=True)
     assert prose.text("own_model", "weights_unknown") in texts(at)
-    assert "is missing" in at.warning[0].value
+    assert "does not tell how many parameters it has" in at.warning[0].value
 
 
 def test_nothing_of_the_file_is_in_the_link():

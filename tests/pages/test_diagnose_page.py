@@ -65,7 +65,7 @@ def verdict(at: AppTest) -> str | None:
 def texts(at: AppTest) -> list[str]:
     """All that is rendered as Markdown."""
     cells = [str(cell) for table in at.table for cell in table.value.to_numpy().ravel()]
-    kinds = (at.markdown, at.caption, at.error, at.warning, at.info, at.subheader)
+    kinds = (at.markdown, at.caption, at.error, at.warning, at.info, at.header)
     return [element.value for kind in kinds for element in kind] + cells
 
 

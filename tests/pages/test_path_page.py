@@ -65,7 +65,7 @@ def test_a_step_opens_cold_and_asks_before_it_answers(number: int) -> None:
     at = opened(step=str(number))
     assert not at.warning
     assert not at.info
-    assert [header.value for header in at.subheader] == [prose.label("path", f"name.{IDS[number - 1]}")]
+    assert [header.value for header in at.header] == [prose.label("path", f"name.{IDS[number - 1]}")]
     assert "[[" not in said(at)
     assert not at.get("plotly_chart"), "the curve comes after the guess"
     assert f"**{shown_answer(number)}**" not in said(at)
@@ -118,7 +118,7 @@ def test_next_and_back_move_through_all_steps_and_keep_the_answers() -> None:
         pressed(at, prose.label("path", "skip"))
     assert at.query_params["answers"] == "_".join(f"{step_id}-skip" for step_id in IDS)
     assert "next" not in keys(at)
-    assert prose.label("path", "done") in [header.value for header in at.subheader]
+    assert prose.label("path", "done") in [header.value for header in at.header]
     pages = {link.proto.page for link in at.get("page_link")}
     assert {page for page in AFTER if page in PAGES} <= pages
     pressed(at, "back")
@@ -158,7 +158,7 @@ def test_a_step_that_does_not_exist_gives_one_sentence_and_the_first(step: str) 
     assert warning.value.replace("\\", "").startswith(
         f"step: '{step[:40]}' given; allowed: a whole number from 1 to 10"
     )
-    assert at.subheader[0].value == prose.label("path", "name.token")
+    assert at.header[0].value == prose.label("path", "name.token")
 
 
 @pytest.mark.parametrize(

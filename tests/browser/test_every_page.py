@@ -1,0 +1,92 @@
+"""Every page and step, in both languages, wide and on a phone, light and dark: whole, quiet, and open to everyone.
+
+Its picture goes to build/screenshots, to be looked at.
+"""
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ConsoleMessage, Page, Response, expect
+
+from explorer import prose
+from explorer.export import path_of
+from explorer.frame import PAGES
+from kvmodel import guided_path
+
+ROOT = Path(__file__).resolve().parents[2]
+PICTURES = ROOT / "build" / "screenshots"
+QUERIES = {"pressure": "requests=100", "diagnose": "sample=pressure", "claims": "claim=A10"}
+ADDRESSES = {name: f"/{path_of(name)}?{QUERIES.get(name, '')}" for name in PAGES} | {
+    f"step-{step.id}": f"/path?step={step.number}" for step in guided_path.steps()
+}
+expect.set_options(timeout=30_000)  # the machine may be busy
+WIDE, PHONE = (1440, 900), (390, 844)
+VIEWS = {
+    "en-wide-light": ("en", WIDE, "light"),
+    "en-phone-dark": ("en", PHONE, "dark"),
+    "ko-wide-dark": ("ko", WIDE, "dark"),
+    "ko-phone-light": ("ko", PHONE, "light"),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_page(page: Page, foreign_requests: list[str], name: str, view: str) -> None:
+    language, (width, height), scheme = VIEWS[view]
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if is_error(message) else None)
+    page.on("response", lambda answer: said.append(answer.url) if is_missing(answer) else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{ADDRESSES[name]}&lang={language}")
+    title = prose.sections_in(language, "path" if name.startswith("step-") else name)["title"].splitlines()[0]
+    expect(page.get_by_role("heading", level=1, name=title)).to_be_visible()
+    at_rest(page)
+    picture(page, f"{name}-{view}")
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    assert page.locator("html").get_attribute("lang") == language
+    assert foreign_requests == []
+    assert said == []
+    assert violations(page) == []
+
+
+def is_error(message: ConsoleMessage) -> bool:
+    """Failed requests are told apart by their addresses."""
+    return message.type == "error" and not message.text.startswith("Failed to load resource")
+
+
+def is_missing(answer: Response) -> bool:
+    """Streamlit's browser part looks for its server below the page's own address first, then above it."""
+    tried = re.fullmatch(r"/\w+/_stcore/(health|host-config)", urlsplit(answer.url).path)
+    return answer.status >= 400 and not tried
+
+
+def at_rest(page: Page) -> None:
+    """Wait until the script is done and what it draws stands still."""
+    page.wait_for_function(
+        "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+        " && !document.querySelector('[data-stale=true], [data-testid=stSkeleton]')"
+    )
+    page.wait_for_timeout(400)
+
+
+def picture(page: Page, name: str) -> None:
+    """The whole page: what scrolls inside of it is drawn out first."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    size = page.viewport_size
+    assert size is not None
+    tall = page.get_by_test_id("stMain").evaluate("main => main.scrollHeight")
+    page.set_viewport_size({"width": size["width"], "height": max(size["height"], min(int(tall), 12_000))})
+    page.wait_for_timeout(400)
+    page.screenshot(path=PICTURES / f"{name}.png")
+    page.set_viewport_size(size)
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds: rule, how many, and the first place."""
+    found = Axe().run(page).response["violations"]
+    return [f"{rule['id']} x{len(rule['nodes'])}: {rule['nodes'][0]['target']}" for rule in found]
