@@ -2,8 +2,8 @@
 
     python -m benchmarks.load [--sessions 50] [--seconds 60] [--every 2] [--pages roofline,kv_size]
 
-First a burst: all sessions open a page at the same moment. Then each moves the sequence length every few seconds, at
-moments of its own. A time goes from the message that asks for a run to the one that says its script has finished,
+First a burst: all sessions open a page at the same moment. Then each chooses a model of its own and moves the sequence
+length from stop to stop of its slider every few seconds, at moments of its own. A time goes from the message that asks for a run to the one that says its script has finished,
 over the app's own websocket. `--seconds 1800` is the half hour in which memory must not grow after the first five
 minutes: a line a minute says how it stands.
 """
@@ -28,11 +28,14 @@ from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.pages import request, shown
+from kvmodel import basis, catalog
+from kvmodel.case import Case, CaseError
+from kvmodel.comparison import compare_case
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("", "kv_size", "roofline", "crossover")
 ANSWER_S = 60
-MOST_TOKENS = 8192
+LENGTHS = [length for length in basis.basis(compare_case(Case())).lengths if 256 <= length <= 8192]
 KIB_PER_MIB = 1024
 P95_MS, BURST_S, MOST_MIB = 150, 2.0, 250
 
@@ -89,6 +92,21 @@ async def run(
                 return time.perf_counter() - start, received
 
 
+def chosen_model(states: WidgetStates, session: int) -> None:
+    """Another model for each of many sessions, small ones first: those fit the GPU that the page begins with."""
+    fitting = [name for name in catalog.model_ids() if fits(name)]
+    for widget in states.widgets:
+        if widget.string_value in fitting:
+            widget.string_value = fitting[session % len(fitting)]
+
+
+def fits(model: str) -> bool:
+    try:
+        return bool(compare_case(Case(model=model, tokens=8192)))
+    except CaseError:
+        return False
+
+
 class Load:
     """The sessions, what they measured, and how many failed."""
 
@@ -112,8 +130,9 @@ class Load:
                     await asyncio.sleep(0.05)
                 until[0] = until[0] or time.perf_counter() + until[1]
                 await asyncio.sleep(chance.uniform(0, every_s))
+                chosen_model(states, index)
                 while time.perf_counter() < until[0]:
-                    tokens.double_value = chance.randint(256, MOST_TOKENS)
+                    tokens.double_value = chance.choice(LENGTHS)
                     taken_s, _ = await run(connection, page, states, part)
                     self.moved_ms.append(1000 * taken_s)
                     await asyncio.sleep(max(0.0, chance.uniform(0.8, 1.2) * every_s - taken_s))

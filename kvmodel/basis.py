@@ -11,6 +11,7 @@ second time, here or in the browser.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -71,39 +72,84 @@ class Basis:
         return sorted({*self.regular, self.sliders[LENGTH].chosen})
 
 
+@dataclass(frozen=True)
+class _Priced:
+    """What does not depend on the length that is chosen: a basis with a column for each of some of its lengths."""
+
+    basis: Basis
+    columns: tuple[int, ...]
+
+
 def basis(result: Comparison) -> Basis:
-    """The basis of one Case."""
+    """The basis of one Case.
+
+    At a length where the slider stops by itself nothing is priced anew when only the length is another one.
+    """
     case, inputs = result.case, result.inputs
     sliders = stops.sliders(case, inputs)
     lengths, regular = sliders[LENGTH], stops.spread(sliders[LENGTH], inputs)
     sparse = sorted({*regular, lengths.chosen})
+    if stops.is_round(case.tokens, inputs):
+        shortest = replace(case, tokens=int(lengths.figures[0]))
+        priced = _kept(shortest, tuple(range(lengths.figures.size)))
+    else:
+        priced = _priced(case, tuple(sparse))
+    found, places = priced.basis, np.searchsorted(priced.columns, sparse)
+    here = priced.columns.index(lengths.chosen)
+    stand = {name: np.searchsorted(found.sliders[name].figures, sliders[name].figures) for name in ALONE}
+    return replace(
+        found,
+        sliders=sliders,
+        regular=regular,
+        terms={
+            name: {LENGTH: along[LENGTH]}
+            | {
+                slider: {term: values[np.ix_(stand[slider], places)] for term, values in along[slider].items()}
+                for slider in ALONE
+            }
+            for name, along in found.terms.items()
+        },
+        parts={LENGTH: found.parts[LENGTH]}
+        | {
+            slider: {name: values[stand[slider], here] for name, values in found.parts[slider].items()}
+            for slider in ALONE
+        },
+    )
+
+
+def _priced(case: Case, columns: tuple[int, ...]) -> _Priced:
+    """Every stop of a Case's sliders at every length, and of those that go alone at the lengths of `columns`."""
+    inputs = resolve.inputs(case)
+    sliders = stops.sliders(case, inputs)
+    lengths, few = sliders[LENGTH].figures, list(columns)
     moved, rows = _one_moved(inputs, case, sliders)
-    points = _points(inputs, moved, lengths.figures, sparse)
+    points = _points(inputs, moved, lengths, few)
 
     def split(values: Floats) -> tuple[Floats, Floats]:
         """What belongs to the lengths alone, and a row a stop of the sliders that go alone."""
-        return values[: lengths.figures.size], values[lengths.figures.size :].reshape(-1, len(sparse))
+        return values[: lengths.size], values[lengths.size :].reshape(-1, len(few))
 
     def along(found: dict[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
         whole, each = zip(*map(split, found.values()), strict=True)
         return dict(zip(found, whole, strict=True)), dict(zip(found, each, strict=True))
 
     parts, moved_parts = along(_parts(points))
-    here = sparse.index(lengths.chosen)
-    return Basis(
+    found = Basis(
         sliders=sliders,
-        regular=regular,
-        terms={
-            name: _along_sliders(*along(_terms(priced, points)), rows, sparse) for name, priced in STRATEGIES.items()
-        },
+        regular=(),
+        terms={name: _along_sliders(*along(_terms(priced, points)), rows, few) for name, priced in STRATEGIES.items()},
         coefficients=_s_per_byte(inputs, case, sliders[RATE])
         | {"next_token": _s_per_step(inputs, case, moved.gpu, rows[SHARE])},
         parts={LENGTH: parts}
-        | {slider: {name: each[place, here] for name, each in moved_parts.items()} for slider, place in rows.items()},
-        kv_bytes=np.broadcast_to(costs.moved_bytes(inputs, lengths.figures), lengths.figures.shape),
+        | {slider: {name: each[place] for name, each in moved_parts.items()} for slider, place in rows.items()},
+        kv_bytes=np.broadcast_to(costs.moved_bytes(inputs, lengths), lengths.shape),
         bands={"recompute": float(inputs.prefill_band), "swap": float(inputs.copy_band)},
         available=tuple(name for name in STRATEGIES if name in inputs.available),
     )
+    return _Priced(found, columns)
+
+
+_kept = functools.lru_cache(maxsize=64)(_priced)
 
 
 def _one_moved(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> tuple[Inputs, dict[str, slice]]:

@@ -66,6 +66,13 @@ def spread(lengths: Slider, inputs: Inputs) -> tuple[int, ...]:
     return tuple(int(place) for place in places)
 
 
+def is_round(tokens: int, inputs: Inputs) -> bool:
+    """Whether the slider of lengths stops there for every Case that differs from this one in its length alone."""
+    return SHORTEST_TOKENS <= tokens <= LONGEST_TOKENS and bool(
+        (_round_lengths(inputs, STEPS_PER_OCTAVE) == tokens).any()
+    )
+
+
 def _round_lengths(inputs: Inputs, steps: int) -> Floats:
     """Lengths from 128 to 131,072 tokens, or to the chosen one, in `steps` even steps an octave, as far as they fit.
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from explorer import live
 from kvmodel import basis, catalog, parts
+from kvmodel.arrays import Floats
 from kvmodel.basis import ALONE, STRATEGIES, Basis, crossing, seconds
 from kvmodel.case import Case, CaseError
 from kvmodel.comparison import Comparison, compare_case
@@ -66,6 +67,33 @@ def test_every_stop_of_a_slider_that_goes_alone_costs_what_the_model_says(case: 
             got = seconds(found, name, moved, slider)
             want = priced(at(inputs, tokens=found.lengths[found.sparse])).victim_delay_s
             assert got == pytest.approx(np.broadcast_to(want, got.shape), rel=EXACT), (name, stop)
+
+
+def test_another_round_length_is_priced_by_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And gives the same as pricing it anew, for lengths at which the pool holds fewer preemptions too."""
+    case = Case(model="llama-2-7b", tokens_between=40_000, preemptions=2)
+    basis._kept.cache_clear()
+    basis.basis(compare_case(case))
+    for tokens in (128, 5120, 20_480, 65_536):
+        result = compare_case(replace(case, tokens=tokens))
+        with monkeypatch.context() as patch:
+            patch.setattr(basis, "_terms", None)
+            found = basis.basis(result)
+        anew = basis._priced(result.case, tuple(found.sparse)).basis
+        stops = {name: slider.chosen for name, slider in found.sliders.items()}
+        for name in STRATEGIES:
+            assert seconds(found, name, stops) == pytest.approx(seconds(anew, name, stops), rel=EXACT)
+            for slider in ALONE:
+                assert list(found.sliders[slider].figures) == list(anew.sliders[slider].figures)
+                for stop in range(len(found.sliders[slider].values)):
+                    moved = stops | {slider: stop}
+                    kept = seconds(found, name, moved, slider)
+                    assert kept == pytest.approx(anew_at(anew, found, name, moved, slider), rel=EXACT)
+    assert basis._kept.cache_info().misses == 1
+
+
+def anew_at(anew: Basis, found: Basis, name: str, stops: dict[str, int], slider: str) -> Floats:
+    return seconds(replace(anew, regular=found.regular), name, stops, slider)
 
 
 @settings(max_examples=25, deadline=None, phases=(Phase.reuse, Phase.generate))
