@@ -4,12 +4,14 @@ Inside the model everything is in base units: bytes, s, FLOP, FLOP/s, bytes/s, t
 GB is 10^9 bytes and GiB is 2^30; memory is shown in GiB, rates in GB/s.
 """
 
+import functools
 import math
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 TFLOP = 10**12
 US, MS = 1e-6, 1e-3
+LEAST_CARRIED = 0.9  # nothing below it is one when rounded, to however few digits
 SECONDS = ((1.0, "s"), (MS, "ms"), (US, "µs"))  # units that a time is written in
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -33,12 +35,15 @@ def significant(value: float, digits: int) -> str:
     return f"{rounded:,.{max(decimals, 0)}f}"
 
 
+@functools.lru_cache(maxsize=4096)  # charts and tables write most of their numbers again at every change of an input
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], digits: int) -> str:
     """In the largest unit of `steps` (descending) that leaves at least one once rounded, else in the smallest."""
     if not math.isfinite(value):
         return "–"
     *larger, (smallest, smallest_unit) = steps
     for factor, unit in larger:
+        if abs(value) < LEAST_CARRIED * factor:
+            continue
         text = significant(value / factor, digits)
         if text.lstrip("-")[0] != "0":
             return f"{text} {unit}"
