@@ -46,6 +46,7 @@ async def ready_before_the_first_visitor(_: st.App) -> AsyncIterator[None]:
     before_the_first_visitor()
     lean.one_script_at_a_time()
     lean.theme_read_once()
+    lean.state_read_where_it_is_looked_at()
     lean.messages_in_bundles()
     yield
 

@@ -19,7 +19,6 @@ from kvmodel.releases import Entry, Fact
 from kvmodel.words import say
 
 COLOURS = {"holds": "green", "holds if": "blue", "differs": "red", "dated": "violet", "rule of thumb": "orange"}
-UNTORN = "\\1\N{NO-BREAK SPACE}"
 Card = tuple[Claim, dict[str, str]]
 
 
@@ -136,7 +135,7 @@ def with_bold_numbers(text: str, numbers: dict[str, str]) -> str:
     """A claim's text as Markdown, every computed number in bold and not torn from its unit."""
     pieces = claims.PLACEHOLDER.split(text)
     pieces[::2] = map(prose.plain, pieces[::2])
-    pieces[1::2] = [f"**{prose.plain(show.UNIT.sub(UNTORN, say(numbers[name])))}**" for name in pieces[1::2]]
+    pieces[1::2] = [f"**{prose.plain(show.together(say(numbers[name])))}**" for name in pieces[1::2]]
     return "".join(pieces)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -20,6 +20,8 @@ from streamlit.proto.NewSession_pb2 import CustomThemeConfig
 from streamlit.runtime import app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.state.common import is_element_id
+from streamlit.runtime.state.session_state import SessionState, _is_internal_key
 
 FLUSH_S = 0.01
 LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a simulation or a question to another server may take much longer
@@ -87,6 +89,34 @@ def theme_read_once() -> None:
         msg.MergeFrom(kept(section))
 
     app_session._populate_theme_msg = copied
+
+
+class Looked(Mapping[str, Any]):
+    """A session's state that is read where it is looked at: every widget asks for its own key alone."""
+
+    def __init__(self, state: SessionState, whole: Callable[[], dict[str, Any]]) -> None:
+        self._state, self._whole = state, whole
+
+    def __getitem__(self, key: str) -> Any:
+        if is_element_id(key) or _is_internal_key(key):
+            raise KeyError(key)
+        return self._state[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+
+def state_read_where_it_is_looked_at() -> None:
+    """Spare each widget a copy of all that the session holds."""
+    whole: Any = SessionState.__dict__["filtered_state"]
+
+    def looked(self: SessionState) -> Looked:
+        return Looked(self, functools.partial(whole.__get__, self))
+
+    SessionState.filtered_state = property(looked)  # type: ignore[method-assign, assignment]
 
 
 def messages_in_bundles() -> None:

@@ -12,6 +12,7 @@ from streamlit.proto.NewSession_pb2 import CustomThemeConfig
 from streamlit.runtime import app_session
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.state.session_state import SessionState
 
 from hosting import lean
 
@@ -22,10 +23,11 @@ SECTIONS = ("theme", *(f"theme.{category.value}" for category in config.CustomTh
 def streamlit_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     for owner, name in (
         (ScriptRunner, "_run_script"),
+        (SessionState, "filtered_state"),
         (app_session, "_populate_theme_msg"),
         (AppSession, "_call_soon_on_event_loop"),
     ):
-        monkeypatch.setattr(owner, name, getattr(owner, name))
+        monkeypatch.setattr(owner, name, vars(owner)[name])
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -182,3 +184,18 @@ def test_a_session_that_is_gone_is_kept_by_nothing() -> None:
         return sum(isinstance(thing, Session) for thing in gc.get_objects())
 
     assert asyncio.run(left()) == 0
+
+
+def test_a_session_holds_the_same_however_it_is_read() -> None:
+    state = SessionState()
+    state["tokens"], state["model"], state["empty"] = 4096, "llama-3-8b", None
+    state["$$ID-0123456789abcdef-None"] = "of a widget without a key"
+    copied = state.filtered_state
+    lean.state_read_where_it_is_looked_at()
+    looked = state.filtered_state
+    assert dict(looked) == copied
+    assert len(looked) == len(copied)
+    assert "tokens" in looked
+    assert looked["empty"] is None
+    for key in ("unknown", "$$ID-0123456789abcdef-None"):
+        assert key not in looked
