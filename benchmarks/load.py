@@ -3,9 +3,9 @@
     python -m benchmarks.load [--sessions 50] [--seconds 60] [--every 2] [--pages roofline,kv_size]
 
 First a burst: all sessions open a page at the same moment. Then each chooses a model of its own and moves the sequence
-length from stop to stop of its slider every few seconds, at moments of its own. A time goes from the message that asks for a run to the one that says its script has finished,
-over the app's own websocket. `--seconds 1800` is the half hour in which memory must not grow after the first five
-minutes: a line a minute says how it stands.
+length from stop to stop of its slider every few seconds, at moments of its own. A time goes from the message that asks
+for a run to the one that says its script has finished, over the app's own websocket. `--seconds 1800` is the half hour
+in which memory must not grow after the first five minutes: a line a minute says how it stands.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from websockets.asyncio.client import ClientConnection, connect
 
-from benchmarks.pages import request, shown
+from benchmarks.pages import asked, shown
 from kvmodel import basis, catalog
 from kvmodel.case import Case, CaseError
 from kvmodel.comparison import compare_case
@@ -80,7 +80,7 @@ async def run(
 ) -> tuple[float, list[ForwardMsg]]:
     """Seconds to the end of the script, and what the server sent. An exception on the page is an error."""
     start = time.perf_counter()
-    await connection.send(request(page, states, part))
+    await connection.send(asked(page, states, part))
     received = []
     async with asyncio.timeout(ANSWER_S):
         while True:

@@ -54,9 +54,10 @@ def server() -> Iterator[int]:
         process.wait(10)
 
 
-def request(page: str, states: WidgetStates, part: str) -> bytes:
+def asked(page: str, states: WidgetStates, part: str = "", query: str = "") -> bytes:
     """What a browser sends when an input of a part of the page (a fragment) is changed; without one, on a visit."""
     message = BackMsg()
+    message.rerun_script.query_string = query
     message.rerun_script.page_name = page
     message.rerun_script.widget_states.CopyFrom(states)
     message.rerun_script.fragment_id = part
@@ -68,13 +69,18 @@ def rerun(
 ) -> tuple[float, list[ForwardMsg]]:
     """Seconds from the request to the end of the script, and what the server sent."""
     start = time.perf_counter()
-    connection.send(request(page, states, part))
-    received = []
+    connection.send(asked(page, states, part))
+    messages = received(connection)
+    return time.perf_counter() - start, messages
+
+
+def received(connection: ClientConnection, timeout_s: float | None = None) -> list[ForwardMsg]:
+    """What the server sends until the script has finished."""
+    messages = []
     while True:
-        message = ForwardMsg.FromString(connection.recv())
-        received.append(message)
-        if message.WhichOneof("type") == "script_finished":
-            return time.perf_counter() - start, received
+        messages.append(ForwardMsg.FromString(connection.recv(timeout=timeout_s)))
+        if messages[-1].WhichOneof("type") == "script_finished":
+            return messages
 
 
 def reruns_ms(port: int, page: str, count: int) -> list[float]:

@@ -28,7 +28,7 @@ from kvmodel.workload import Workload, fixed, named, names, poisson, workload
 ROUNDS = 9
 RATE = 4.0  # requests a second
 STEPS_PER_S = 40  # of the default Case under this load: arrivals in steps for decisions alone
-SMALL_POOL = 2600  # blocks; the default Case has about 29,000
+SMALL_POOL = 800  # blocks, five such requests: 240 preemptions; the default Case has about 29,000
 
 
 def load(number: int) -> Workload:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from websockets.sync.client import ClientConnection, connect
+
+from benchmarks.pages import asked, received
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "kv.example.com"
@@ -114,15 +115,9 @@ def visitor(port: int, *, path: str = "", host: str = "", cookie: str = "") -> C
 
 
 def run_script(connection: ClientConnection, query: str, page: str) -> Shown:
-    request = BackMsg()
-    request.rerun_script.query_string = query
-    request.rerun_script.page_name = page
-    connection.send(request.SerializeToString())
+    connection.send(asked(page, WidgetStates(), query=query))
     shown = Shown()
-    while True:
-        message = ForwardMsg.FromString(connection.recv(timeout=ANSWER_S))
-        if message.WhichOneof("type") == "script_finished":
-            return shown
+    for message in received(connection, ANSWER_S):
         element = message.delta.new_element
         kind = element.WhichOneof("type")
         if kind == "plotly_chart":
@@ -130,3 +125,4 @@ def run_script(connection: ClientConnection, query: str, page: str) -> Shown:
         elif kind in ("markdown", "alert"):
             shown.texts.append(element.markdown.body or element.alert.body)
         shown.failed = shown.failed or kind == "exception"
+    return shown

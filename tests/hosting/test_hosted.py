@@ -21,11 +21,14 @@ import pytest
 
 from hosting import charts as by_address
 from hosting import headers, health, log
-from kvmodel import charts, out_file, pictures
+from hosting.settings import Settings
+from kvmodel import charts, metrics_text, out_file, pictures
 from kvmodel.case import Case
 from tests.hosting.conftest import Start
 from tests.hosting.replicas import ROOT, Replica, ask, visit
 from tests.machine import free_port, missing
+
+MOST = Settings().max_body_bytes
 
 
 def in_a_loop(work):  # type: ignore[no-untyped-def]
@@ -161,7 +164,7 @@ def test_a_body_without_announced_length_is_cut_off(replica: Replica) -> None:
         )
         chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
         try:
-            for _ in range(100):
+            for _ in range(2 * MOST // len(chunk)):
                 opened.sendall(chunk)
             assert b"HTTP/1.1 2" not in opened.recv(200)
         except (ConnectionError, TimeoutError):
@@ -172,10 +175,20 @@ def test_a_body_without_announced_length_is_cut_off(replica: Replica) -> None:
 def test_an_announced_body_that_is_too_large_is_refused(replica: Replica) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=10)
     connection.putrequest("PUT", "/_stcore/upload_file/a/b")
-    connection.putheader("Content-Length", "3000000")
+    connection.putheader("Content-Length", str(MOST + 1))
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()
+
+
+def test_the_largest_scrape_that_a_page_takes_may_be_uploaded(replica: Replica) -> None:
+    size = metrics_text.LONGEST_TEXT + 1000  # of the form around it
+    connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=30)
+    connection.request("PUT", "/_stcore/upload_file/a/b", b"x" * size)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    assert answer.status == 400, "no such session: the app itself has answered"
 
 
 class TestChartsByAddress:

@@ -132,7 +132,7 @@ def test_what_is_for_the_operator_is_closed(site: Site, path: str) -> None:
 
 def test_a_large_body_is_refused(site: Site) -> None:
     answer = ask(
-        f"http://127.0.0.1:{site.port}/kv/_stcore/upload_file/a/b", HOST, "PUT", Content_Length="3000000",
+        f"http://127.0.0.1:{site.port}/kv/_stcore/upload_file/a/b", HOST, "PUT", Content_Length="10000000",
     )  # fmt: skip
     assert answer.status == 413
 

@@ -1,6 +1,7 @@
 """Settings of the hosted form: every variable checked before anything starts, in one sentence."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import sys
 import pytest
 
 from hosting.settings import Settings, SettingsError, for_streamlit, read
+from kvmodel import hf_config, metrics_text, pool_log
+from kvmodel.units import MIB
 from tests.hosting.replicas import ROOT
 
 
@@ -72,6 +75,18 @@ def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
 def test_an_open_address_needs_the_names_that_visitors_use() -> None:
     with pytest.raises(SettingsError, match="ALLOWED_HOSTS: none given for address 0.0.0.0"):
         read({"KV_EXPLORER_ADDRESS": "0.0.0.0"})
+
+
+def test_what_pages_take_passes_the_app_and_the_proxy_before_it() -> None:
+    form = 10_000  # bytes of a multipart form around a file
+    largest = max(metrics_text.LONGEST_TEXT, hf_config.LARGEST_FILE_BYTES, pool_log.LONGEST_LOG)
+    most = Settings().max_body_bytes
+    assert largest + form <= most
+    example = (ROOT / "docs" / "hosting" / "kv-explorer.nginx.conf").read_text()
+    in_mib = re.search(r"client_max_body_size +(\d+)m;", example)
+    assert in_mib
+    assert most <= int(in_mib[1]) * MIB
+    assert f"`KV_EXPLORER_MAX_BODY_BYTES` | `{most}`" in (ROOT / "docs" / "hosting.md").read_text()
 
 
 def test_streamlit_is_told_of_path_and_hosts() -> None:
