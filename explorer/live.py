@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from explorer import controls, prose, show, verdict
+from explorer import controls, export, prose, show, verdict
 from explorer.component import component
 from kvmodel import basis, curves
 from kvmodel.arrays import Floats
@@ -29,6 +29,7 @@ SENT_TEXTS = (
     "say.", "alt.", "mark.", "part.", "axis.", "slider.", "unit.", "given", "absent", "group", "failed",
 )  # fmt: skip
 KEY, CHOSEN = "live", "chosen"
+CHART = "crossover"  # what kvmodel.charts calls the plain chart
 MOST_PREEMPTIONS = 20  # that a page works out at every stop without delay
 TICKS = (128, 512, 2048, 8192, 32768, 131072, 524288, 2097152)
 
@@ -56,7 +57,9 @@ def crossover_of(result: Comparison) -> None:
     if st.toggle(prose.label("live", "plain"), key="plain", bind="query-params") or many:
         lengths = curves.cost_by_length(result)
         figure = crossover.cost_by_length(lengths, palette=theme.STREAMLIT)
-        show.chart(figure, alt=crossover.cost_by_length_alt(lengths), key="plain-chart")
+        show.chart(figure, alt=crossover.cost_by_length_alt(lengths), key=CHART)
+    else:
+        export.menu(CHART, result.case)
 
 
 @functools.lru_cache(maxsize=64)
@@ -152,8 +155,10 @@ def slider_of(found: Basis, name: str) -> dict[str, Any]:
     }
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def figure_text(name: str, figure: float) -> str:
     if name in (SHARE, SURVIVAL):
         return theme.trimmed(format_percent(figure))
-    return f"{float(significant(figure, 3)):g}" if name == RATE else format_count(figure)
+    if name == RATE:
+        return theme.trimmed(f"{significant(figure, 3)} ").rstrip()
+    return format_count(figure)

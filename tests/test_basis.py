@@ -233,3 +233,11 @@ def test_the_meeting_point_is_near_the_models_break_even() -> None:
 def test_what_is_sent_is_small(case: Case) -> None:
     found, _ = found_for(case)
     assert sent_bytes(found) <= MOST_SENT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [(4100.0, "4,100"), (1000.0, "1,000"), (25.0, "25"), (2.2, "2.2"), (0.1, "0.1"), (31.84, "31.8")],
+)
+def test_a_copy_rate_is_written_without_what_it_does_not_need(figure: float, text: str) -> None:
+    assert live.figure_text(RATE, figure) == text
