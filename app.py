@@ -16,6 +16,7 @@ def page() -> None:
     with answer:
         st.markdown(prose.text("home", "lead", numbers))
         live.crossover_of(result)
+        show.go_to("path", prose.text("home", "next_path"))
     with rest:
         verdict.flips(result)
         if st.toggle(prose.label("home", "timeline"), key="timeline_shown", bind="query-params"):
@@ -24,11 +25,11 @@ def page() -> None:
             st.caption(prose.text("home", "timeline_note_unknown" if result.notes else "timeline_note", numbers))
         st.header(prose.label("home", "prices"))
         verdict.prices(result)
-        st.caption(prose.text("home", "prices_note"))
+        st.markdown(f":small[{prose.text('home', 'prices_note')}]")
         why.toggle(result, ("swap", "recompute", "even_rate", "wait_for_blocks", "kv"))
         verdict.sources(result)
         st.header(prose.label("home", "next"))
-        for page in ("path", "kv_size", "roofline", "crossover", "scenarios"):
+        for page in ("kv_size", "roofline", "crossover", "scenarios"):
             show.go_to(page, prose.text("home", f"next_{page}", numbers))
 
 

@@ -129,7 +129,7 @@ def freed(startup: Startup) -> None:
     found = levers.levers(startup)
     cells = pool_figures.lever_cells(found)
     rows = [[lever_name(lever), *row] for lever, row in zip(found, cells, strict=True)]
-    show.table([prose.label("capacity", f"column.{column}") for column in COLUMNS], rows)
+    show.table("levers", [prose.label("capacity", f"column.{column}") for column in COLUMNS], rows)
     st.caption(prose.text("capacity", "levers_note"))
 
 

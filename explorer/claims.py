@@ -8,10 +8,10 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, crossover, language, prose, scenarios, show
+from explorer import choice, controls, crossover, language, prose, scenarios, show
 from explorer.frame import PAGE
 from kvmodel import catalog, claims, curves, parts, releases, roofline_points
-from kvmodel.charts import home, kv_size, roofline, theme
+from kvmodel.charts import BESIDE, home, kv_size, roofline, theme
 from kvmodel.claims import Claim
 from kvmodel.claims_numbers import NONE, texts
 from kvmodel.comparison import compare_case
@@ -85,7 +85,12 @@ def picked(name: str, options: Sequence[str], label: Any) -> list[str]:
     if name not in st.session_state:
         st.session_state[name] = [option for option in st.query_params.get_all(name) if option in options]
     chosen = st.pills(
-        prose.label("claims", f"filter.{name}"), options, selection_mode="multi", format_func=label, key=name, wrap=True
+        prose.label("claims", f"filter.{name}"),
+        options,
+        selection_mode="multi",
+        format_func=lambda option: choice.quiet(label(option)),
+        key=name,
+        wrap=True,
     )
     if chosen:
         st.query_params[name] = chosen
@@ -114,7 +119,9 @@ def show_card(card: Card, *, opened: bool) -> None:
             st.markdown(f":small[{sources_text(entry)}]")
         if wanted:
             figure, alt = chart(entry)
-            show.chart(figure, alt=alt, key=f"claim-{entry.id}")
+            show.chart(
+                figure, alt=alt, key=f"claim-{entry.id}", name=crossover.chart_name(str(entry.chart)), case=entry.case
+            )
 
 
 def said_text(entry: Claim) -> str:
@@ -151,7 +158,7 @@ def chart(entry: Claim) -> tuple[Any, str]:
     """The chart of the point in question, for the claim's Case, and its alternative text."""
     palette, result = theme.STREAMLIT, compare_case(entry.case)
     if entry.chart == "kv-size":
-        sizes = curves.kv_by_length(result, controls.COMPARED)
+        sizes = curves.kv_by_length(result, BESIDE)
         return kv_size.kv_by_length(sizes, palette=palette), kv_size.kv_by_length_alt(sizes)
     if entry.chart == "roofline":
         line = roofline_points.roofline_of(result)
@@ -172,7 +179,9 @@ def show_releases() -> None:
     st.header(prose.label("claims", "releases"))
     st.markdown(prose.text("claims", "releases_lead"))
     names = ("place", *releases.KINDS)
-    for name, tab in zip(names, st.tabs([prose.label("claims", f"tab.{name}") for name in names]), strict=True):
+    for name, tab in zip(
+        names, st.tabs([choice.quiet(prose.label("claims", f"tab.{name}")) for name in names]), strict=True
+    ):
         with tab:
             if name == "place":
                 columns: tuple[str, ...] = ("engine", "victim", "goes", "resume")
@@ -182,7 +191,7 @@ def show_releases() -> None:
                 rows = [_cells(entry) for entry in releases.entries() if entry.kind == name]
                 if name == "metric":
                     columns, rows = columns[:4] + columns[5:], [row[:4] + row[5:] for row in rows]
-            show.table([prose.label("claims", f"column.{column}") for column in columns], rows)
+            show.table(f"releases-{name}", [prose.label("claims", f"column.{column}") for column in columns], rows)
 
 
 def _fact(fact: Fact) -> str:

@@ -217,7 +217,7 @@ def widget(field: str) -> Any:
         return st.selectbox(options=options, **common)
     low, high = limits(field)
     if field == "survival":
-        return st.slider(min_value=float(low), max_value=float(high), step=0.01, **common)
+        return st.number_input(min_value=float(low), max_value=float(high), step=0.05, format="%g", **common)
     if isinstance(DEFAULTS[field], int):
         return st.number_input(min_value=int(low), max_value=int(high), step=STEPS.get(field, 1), **common)
     return st.number_input(

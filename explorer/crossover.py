@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, prose
+from explorer import choice, controls, prose
 from kvmodel import copy_rate, curves, figure19, kv_cache
 from kvmodel.charts import copy_rates, crossover, theme
 from kvmodel.comparison import Comparison
@@ -31,10 +31,8 @@ def presets() -> None:
 
 def view() -> str:
     """Which chart is shown; in the URL, so that a link shows the same one."""
-    chosen = st.segmented_control(
-        prose.label("crossover", "view"), VIEWS, default=VIEWS[0], key="view", bind="query-params", required=True
-    )
-    return chosen or VIEWS[0]
+    names = {name: prose.label("crossover", f"view_name.{name}") for name in VIEWS}
+    return choice.one_of("view", prose.label("crossover", "view"), names)
 
 
 def chart_name(view: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import language, model_list, prose, to_top
+from explorer import choice, language, model_list, prose, to_top
 from kvmodel import diagnose_text, metrics, metrics_text, own_inputs, prometheus_api, prometheus_http, sample_scrapes
 from kvmodel.case import CaseError, limits
 from kvmodel.catalog import gpu_ids
@@ -165,7 +165,7 @@ def draw() -> None:
         source = st.segmented_control(
             prose.label("diagnose", "source"),
             (*SOURCES, PROMETHEUS) if servers else SOURCES,
-            format_func=lambda name: prose.label("diagnose", f"source.{name}"),
+            format_func=lambda name: choice.quiet(prose.label("diagnose", f"source.{name}")),
             default=None if "source" in st.session_state else SOURCES[0],
             required=True,
             key="source",

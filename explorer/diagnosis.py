@@ -51,7 +51,8 @@ def verdict(answer: Answer) -> None:
     if per_100 is not None:
         with beside:
             figure = bands.preemption_scale(per_100, palette=theme.STREAMLIT)
-            show.chart(figure, alt=bands.preemption_scale_alt(per_100), key="bands")
+            alt, points = bands.preemption_scale_alt(per_100), bands.preemption_scale_points(per_100)
+            show.chart(figure, alt=alt, key="bands", points=points)
             st.caption(prose.text("diagnose", "bands"))
 
 
@@ -126,7 +127,7 @@ def evidence(answer: Answer) -> None:
     st.header(prose.label("diagnose", "evidence"))
     columns = ("what", "value", "metric", "over")
     header = [prose.label("diagnose", f"column.{name}") for name in columns]
-    show.table(header, [cells(line, answer) for line in evidence_lines.lines(answer)])
+    show.table("evidence", header, [cells(line, answer) for line in evidence_lines.lines(answer)], foreign=True)
     show_engines(answer)
     if answer["against"]:
         st.markdown(prose.text("diagnose", "against"))
@@ -151,7 +152,8 @@ def show_engines(answer: Answer) -> None:
     """A table of the engines where there are several."""
     rows = diagnose_text.engine_rows(dict(answer))
     if rows:
-        show.table(list(map(say, diagnose_text.ENGINE_COLUMNS)), [[said(cell) for cell in row] for row in rows])
+        header = list(map(say, diagnose_text.ENGINE_COLUMNS))
+        show.table("engines", header, [[said(cell) for cell in row] for row in rows], foreign=True)
         st.caption(prose.text("diagnose", "engines", {"shown": str(len(rows)), "total": str(len(answer["engines"]))}))
 
 

@@ -69,7 +69,7 @@ def show_errors(pairs: Sequence[Pair]) -> None:
     st.header(prose.label("evidence", "errors"))
     st.markdown(prose.text("evidence", "errors_lead"))
     columns = ("kind", "n", "median", "p90", "bias", "what")
-    show.table(_titles(columns), evidence_tables.error_rows(pairs))
+    show.table("errors", _titles(columns), evidence_tables.error_rows(pairs))
 
 
 def show_gaps() -> None:
@@ -91,7 +91,7 @@ def show_sources() -> None:
         [f"[{prose.plain(title)}]({url})", count, prose.plain(where), licence]
         for title, url, count, where, licence in evidence_tables.source_rows()
     ]
-    show.table(_titles(("source", "rows", "where", "licence")), rows)
+    show.table("measurements", _titles(("source", "rows", "where", "licence")), rows)
     st.caption(prose.text("evidence", "sources_note"))
     st.header(prose.label("evidence", "again"))
     st.markdown(prose.text("evidence", "again_how"))

@@ -7,22 +7,28 @@ downloaded.
 from __future__ import annotations
 
 import functools
+import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
+from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
-from explorer import prose
+from explorer import page_tables, prose
 from explorer.frame import PAGE, PAGES
 from explorer.links import PAGE_KEYS
-from kvmodel import links, out_file, pictures, report, report_markup
+from kvmodel import charts, links, out_file, pictures, report, report_markup
+from kvmodel.answer_text import NONE
 from kvmodel.case import Case
+from kvmodel.charts.series import Row
+from kvmodel.units import format_count, significant
 
 EMBED = "embed"  # the page of one chart, which is not in the navigation
 FILES = (".svg", ".png", ".csv", ".html")
 LABELS = {".svg": "svg", ".png": "png", ".csv": "csv", ".html": "html", ".md": "markdown"}
+MOST_ROWS, DIGITS = 64, 4  # of the table of a chart
 _served_at: list[str] = []  # where the entry serves charts by address; empty where it does not
 
 
@@ -70,28 +76,65 @@ def copy_link(case: Case) -> None:
             st.caption(prose.text("share", "link_note"))
 
 
-def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> None:
-    """The export menu of a chart of kvmodel.charts; `shown` is what it draws, where the Case alone does not say it."""
-    box = st.popover(prose.label("share", "export"), on_change="rerun", key=f"export-{name}", type="tertiary")
+def popover(key: str) -> PopoverContainer:
+    """The closed or open menu of a chart, which says by `open` whether it is to be filled."""
+    return st.popover(prose.label("share", "export"), on_change="rerun", key=f"export-{key}", type="tertiary")
+
+
+def points_menu(key: str, points: list[Row]) -> None:
+    """The table of a chart that no Case alone says, and its CSV."""
+    box = popover(key)
+    if box.open:
+        with box:
+            download(key, ".csv", functools.partial(out_file.as_csv, points), key)
+            plotted(points)
+
+
+def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None, key: str | None = None) -> None:
+    """The table and the export of a chart of kvmodel.charts.
+
+    `shown` is what it draws, where the Case alone does not say it; `key` is the menu's on its page, else the name.
+    """
+    key = key or name
+    box = popover(key)
     if not box.open:
         return
     with box:
         with st.container(horizontal=True):
             for suffix in FILES:
                 if suffix not in pictures.SUFFIXES or has_pictures():
-                    download(name, suffix, functools.partial(out_file.chart_file, name, case, suffix, shown))
-            download(name, ".md", markdown(name, case, shown))
+                    download(name, suffix, functools.partial(out_file.chart_file, name, case, suffix, shown), key)
+            download(name, ".md", markdown(name, case, shown), key)
         if not has_pictures():
             st.caption(prose.text("share", "no_pictures"))
         if shown is None:
             st.caption(prose.text("share", "embed"))
             st.code(embed_code(name, case), language=None, wrap_lines=True)
+        plotted(charts.points(name, case, shown))
 
 
-def download(name: str, suffix: str, content: Callable[[], str | bytes]) -> None:
+def plotted(points: list[Row]) -> None:
+    """The plotted points as a table, evenly chosen where there are many."""
+    every = -(-len(points) // MOST_ROWS)
+    numbers = {"every": str(every), "count": format_count(len(points))}
+    st.caption(prose.text("share", "every_row" if every == 1 else "some_rows", numbers))
+    columns = out_file.columns_of(points)
+    page_tables.draw(columns, [[cell(point.get(column)) for column in columns] for point in points[::every]])
+
+
+def cell(value: float | str | None) -> str:
+    """A plotted value as it is read: a whole number with all its digits, another one with those that a chart shows."""
+    if value is None:
+        return NONE
+    if isinstance(value, str):
+        return prose.plain(value)
+    return format_count(value) if float(value).is_integer() else significant(value, DIGITS)
+
+
+def download(name: str, suffix: str, content: Callable[[], str | bytes], key: str) -> None:
     label = LABELS[suffix]
     st.download_button(
-        prose.label("share", label), content, f"{name}{suffix}", key=f"download-{name}{suffix}",
+        prose.label("share", label), content, f"{name}{suffix}", key=f"download-{key}{suffix}",
         help=prose.detail("share", label), on_click="ignore",
     )  # fmt: skip
 
@@ -110,6 +153,6 @@ def charts_path(app: str) -> str:
 
 
 def embed_code(name: str, case: Case) -> str:
-    """An iframe of the chart's own page."""
+    """An iframe of the chart's own page; its address escaped, as browsers read "&copy_method" as a copyright sign."""
     address = links.link(app_address(), EMBED, case, {"chart": name, "embed": "true"})
-    return f'<iframe src="{address}" width="100%" height="560" style="border:0"></iframe>'
+    return f'<iframe src="{html.escape(address)}" width="100%" height="560" style="border:0"></iframe>'

@@ -9,12 +9,16 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explorer import language, prose
+from explorer import language, page_tables, prose
 
 ROOT = Path(__file__).resolve().parent.parent
 ICON = ROOT / "assets" / "icon.svg"
 SPOKEN_AND_REACHED = st.components.v2.component(
-    "page", html="<span></span>", js=(ROOT / "static" / "page.js").read_text(encoding="utf-8")
+    "page",
+    html="<span></span>",
+    css=(ROOT / "static" / "page.css").read_text(encoding="utf-8"),
+    js=(ROOT / "static" / "page.js").read_text(encoding="utf-8"),
+    isolate_styles=False,  # Streamlit's own rule for where a line may break is of no use in Korean
 )
 PAGE = "page"  # session state: the page that is shown
 PAGES = {
@@ -42,7 +46,9 @@ def frame(page: str, draw: Callable[[], None]) -> None:
 @st.fragment
 def redrawn(draw: Callable[[], None]) -> None:
     language.speak()
+    page_tables.begin()
     draw()
+    page_tables.menu()
 
 
 def places() -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
@@ -57,6 +63,7 @@ def places() -> tuple[DeltaGenerator, DeltaGenerator, DeltaGenerator]:
 def heading(page: str) -> None:
     """What comes before all else: configuration, warm-up, navigation and title; a page without inputs needs no more."""
     bare(page)
+    page_tables.begin()
     if not st.context.is_embedded:
         navigation()
     st.title(prose.label(page, "title"))

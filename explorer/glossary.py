@@ -49,12 +49,13 @@ def chosen() -> str | None:
 
 
 def show_cards(first: str | None) -> None:
-    """The chosen card over the whole width, then all the others."""
+    """The chosen card over the whole width, then all the others, down one column and then the next as on a phone."""
     if first is not None:
         card(first)
     places = st.columns(COLUMNS, gap="medium")
-    for index, term in enumerate(term for term in terms() if term != first):
-        with places[index % COLUMNS]:
+    others = [term for term in terms() if term != first]
+    for index, term in enumerate(others):
+        with places[index * COLUMNS // len(others)]:
             card(term)
 
 

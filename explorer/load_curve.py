@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import streamlit as st
 
 from explorer import long_work, prose, show
 from kvmodel import load_curve, pressure_figures, pressure_inputs
 from kvmodel.charts import load_curve as charts
 from kvmodel.charts import theme
-from kvmodel.load_curve import Point
 from kvmodel.pressure_inputs import Pressure
 from kvmodel.simulation_results import Results
-
-Curves = dict[str, list[Point]]
 
 
 def section(server: Pressure, runs: dict[str, Results]) -> None:
@@ -23,26 +18,16 @@ def section(server: Pressure, runs: dict[str, Results]) -> None:
     st.markdown(prose.text("pressure", "curve_lead"))
     chosen_per_s = pressure_inputs.offered_per_s(server.demand, next(iter(runs.values())))
     total = load_curve.RUNS * len(runs)
-    found = long_work.results("curve", server, lambda: pairs(server, tuple(runs), chosen_per_s), total)
+    found = long_work.results(
+        "curve", server, lambda: pressure_inputs.curve_points(server, tuple(runs), chosen_per_s), total
+    )
     if found is None:
         return
-    curves: Curves = {}
-    for scheduler, point in found:
-        curves.setdefault(scheduler, []).append(point)
+    curves = pressure_inputs.by_scheduler(found)
     for scheduler, points in curves.items():
         which, numbers = pressure_figures.knee_figures(scheduler, load_curve.knee(points), server.objective)
         st.markdown(prose.text("pressure", f"knee.{which}", numbers))
     shown = curves, pressure_inputs.load_text(server), chosen_per_s
     figure = charts.load_curve(*shown, palette=theme.STREAMLIT)
-    show.chart(figure, alt=charts.load_curve_alt(*shown), key="load-curve")
+    show.chart(figure, alt=charts.load_curve_alt(*shown), key="load-curve", shown=shown)
     st.caption(prose.text("pressure", "curve_note"))
-
-
-def pairs(server: Pressure, schedulers: tuple[str, ...], middle_per_s: float) -> Iterator[tuple[str, Point]]:
-    """The points of one scheduler after the other."""
-    for scheduler in schedulers:
-        engine = pressure_inputs.engine_of(server, scheduler)
-        for point in load_curve.points(
-            server.case, server.demand.at_rate, engine, server.objective, middle_per_s
-        ):  # fmt: skip
-            yield scheduler, point

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, prose, show
+from explorer import choice, controls, prose, show
 from kvmodel import catalog, hf_config, model_text, reading_figures
 from kvmodel.case import DEFAULTS, Case, CaseError
 from kvmodel.hf_config import Reading
@@ -45,7 +45,7 @@ def form() -> None:
     """Where the file comes from, and what goes with it."""
     source = st.segmented_control(
         prose.label("own_model", "source"), SOURCES, key=SOURCE, required=True, label_visibility="collapsed",
-        format_func=lambda name: prose.label("own_model", f"source.{name}"),
+        format_func=lambda name: choice.quiet(prose.label("own_model", f"source.{name}")),
         default=None if SOURCE in st.session_state else SOURCES[0],
     )  # fmt: skip
     with st.form("own_model", border=False):
@@ -129,7 +129,7 @@ def read_as(reading: Reading) -> None:
         rows = reading_figures.used(reading)
         with st.expander(prose.text("own_model", "used", {"count": str(len(rows))})):
             header = [prose.label("own_model", "field"), prose.label("own_model", "value")]
-            show.table(header, [[prose.plain(cell) for cell in row] for row in rows])
+            show.table("config", header, [[prose.plain(cell) for cell in row] for row in rows], foreign=True)
         st.caption(prose.text("own_model", "in_use"))
         back()
 

@@ -33,11 +33,11 @@ TRACES = {
 
 def progress(step: Step, done: dict[str, Any]) -> None:
     """A button a step: which are answered, which is shown."""
-    with st.container(horizontal=True, gap="small", key="path_steps"):
+    with st.container(horizontal=True, gap="xsmall", key="path_steps"):
         for each in guided_path.steps():
             title = {"number": str(each.number), "title": name(each)}
             st.button(
-                f"✓ {each.number}" if each.id in done else f"{each.number}",
+                f"✓{each.number}" if each.id in done else f"{each.number}",
                 type="primary" if each is step else "tertiary",
                 help=prose.text("path", "step_help", title),
                 on_click=path_state.go,
@@ -162,24 +162,27 @@ def remedies(step: Step, result: Comparison) -> None:
         [prose.label("path", f"option.{remedy}"), prose.label("path", f"price.{price}"), held]
         for remedy, price, held in path_figures.remedy_rows(step, result)
     ]
-    show.table([prose.label("path", f"column.{column}") for column in ("remedy", "price", "held")], rows)
+    columns = ("remedy", "price", "held")
+    show.table("path-remedies", [prose.label("path", f"column.{column}") for column in columns], rows)
 
 
 def picture(step: Step, result: Comparison) -> None:
     """The chart that a step reveals, where it has one."""
     palette = theme.STREAMLIT
+    drawn: tuple[Any, ...] | None = None
     if step.id == "token":
-        sizes = curves.kv_by_length(result, controls.COMPARED)
+        chart, sizes = "kv-size", curves.kv_by_length(result, controls.COMPARED)
+        drawn = (sizes,)
         figure, alt = kv_size.kv_by_length(sizes, palette=palette), kv_size.kv_by_length_alt(sizes)
     elif step.id in CURVES:
-        lengths, shown = curves.cost_by_length(result), CURVES[step.id]
-        figure = charts.cost_by_length(lengths, shown, palette=palette)
-        alt = charts.cost_by_length_alt(lengths, shown)
+        chart, drawn = "crossover", (curves.cost_by_length(result), CURVES[step.id])
+        figure, alt = charts.cost_by_length(*drawn, palette=palette), charts.cost_by_length_alt(*drawn)
     elif step.id in VIEWS:
-        figure, alt = crossover.draw(VIEWS[step.id], result)
+        chart = VIEWS[step.id]
+        figure, alt = crossover.draw(chart, result)
     else:
         return
-    show.chart(figure, alt=alt, key=f"path-{step.id}")
+    show.chart(figure, alt=alt, key=f"path-{step.id}", name=chart, case=result.case, shown=drawn)
 
 
 def move(step: Step, *, answered: bool) -> None:

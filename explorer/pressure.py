@@ -56,7 +56,7 @@ def demand_inputs() -> Demand:
     name = chosen("workload", workload.names(), FIRST.demand.workload)
     rate = number("requests_per_s", 0.01, 1000.0, step=0.5)
     least, most = REQUESTS
-    requests = st.slider(
+    requests = st.number_input(
         **texts("requests"), min_value=least, max_value=most, value=FIRST.demand.requests, step=least,
         bind="query-params",
     )  # fmt: skip
@@ -75,9 +75,9 @@ def engine_inputs() -> tuple[dict[str, Any], str, int, Objective]:
     schedulers = tuple(simulation.SCHEDULERS)
     scheduler = chosen("scheduler", schedulers, schedulers[0])
     beside = chosen("beside", (ALONE, *schedulers), FIRST.beside)
-    pool_percent = st.slider(
+    pool_percent = st.number_input(
         **texts("pool_percent"), min_value=1, max_value=pressure_inputs.WHOLE_POOL_PERCENT, value=FIRST.pool_percent,
-        bind="query-params",
+        step=5, bind="query-params",
     )  # fmt: skip
     with st.expander(prose.label("pressure", "engine_more")):
         engine = {
@@ -190,5 +190,5 @@ def compared(server: Pressure, found: Runs) -> None:
     st.header(prose.label("pressure", "numbers" if len(found) == 1 else "compared"))
     every = [pressure_figures.totals(results, server.objective) for results in found.values()]
     rows = [[prose.label("pressure", f"number.{name}"), *cells] for name, cells in pressure_figures.compared(every)]
-    show.table([prose.label("pressure", "column.number"), *found], rows)
+    show.table("numbers", [prose.label("pressure", "column.number"), *found], rows)
     st.caption(prose.text("pressure", "numbers_note", pressure_figures.objective_figures(server.objective)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer import long_work, prose, show
+from explorer import choice, long_work, prose, show
 from kvmodel import pressure_figures, pressure_inputs, remedies, remedies_text
 from kvmodel.pressure_inputs import Pressure
 from kvmodel.units import format_count
@@ -24,11 +24,8 @@ def section(server: Pressure) -> None:
     """Heading, objective, button, and once they have been tried the table, with what swap does not do."""
     st.header(prose.label("pressure", "remedies"))
     st.markdown(prose.text("pressure", "remedies_lead"))
-    objectives = tuple(remedies.OBJECTIVES)
-    objective = st.segmented_control(
-        prose.label("pressure", "input.remedy_for"), objectives, default=objectives[0], key="remedy_for",
-        bind="query-params", required=True,
-    ) or objectives[0]  # fmt: skip
+    names = {name: prose.label("pressure", f"remedy_for.{name}") for name in remedies.OBJECTIVES}
+    objective = choice.one_of("remedy_for", prose.label("pressure", "input.remedy_for"), names)
     engine = pressure_inputs.engine_of(server, server.engine.scheduler)
     tried = long_work.results(
         "remedies",
@@ -40,13 +37,14 @@ def section(server: Pressure) -> None:
         return
     rows = remedies.ordered(tuple(tried), objective)
     which, numbers = pressure_figures.best_remedy(rows)
-    st.markdown(prose.text("pressure", f"remedy_{which}", numbers | {"objective": objective}))
+    st.markdown(prose.text("pressure", f"remedy_{which}", numbers | {"objective": names[objective]}))
     swap = remedies.swap_beside_recompute(rows)
     if swap:
         st.markdown(prose.text("pressure", "swap", {name: format_count(count) for name, count in swap.items()}))
     simulated = [row for row in rows if not row.problem]
     cells = [dict(zip(CELLS, remedies_text.cells(vars(row)), strict=True)) for row in simulated]
     show.table(
+        "remedies",
         [prose.label("pressure", f"column.{name}") for name in COLUMNS],
         [[row[name] for name in COLUMNS] for row in cells],
     )

@@ -39,13 +39,14 @@ def show_row(row: Row) -> None:
     st.markdown(
         f"{prose.text('scenarios', f'says.{row.id}')} {prose.text('scenarios', f'verdict.{row.verdict}', turns)}"
     )
-    show_outcomes(row.outcomes)
+    show_outcomes(row.id, row.outcomes)
 
 
-def show_outcomes(outcomes: Sequence[Outcome]) -> None:
+def show_outcomes(name: str, outcomes: Sequence[Outcome]) -> None:
     """A table line an outcome, and links that open each in Crossover."""
     columns = ("case", "model", "recompute", "copy", "turns")
-    show.table([prose.label("scenarios", f"column.{name}") for name in columns], [_cells(each) for each in outcomes])
+    header = [prose.label("scenarios", f"column.{column}") for column in columns]
+    show.table(f"scenarios-{name}", header, [_cells(each) for each in outcomes])
     with st.expander(prose.label("scenarios", "open")):
         for each in outcomes:
             show.go_to("crossover", _case_label(each), controls.query_of(each.comparison.case))

@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import pyarrow
 import streamlit as st
 
-from explorer import controls, export
+from explorer import controls, export, page_tables
 from explorer.frame import PAGES
 from kvmodel import charts
-from kvmodel.case import DEFAULTS, case_from
+from kvmodel.case import DEFAULTS, Case, case_from
+from kvmodel.charts.series import Row
 
-UNIT = re.compile(r"([\d.,]+) (?=\S)")
+UNIT = re.compile(r"(\d) (?=\S)")
+SHORT = 16  # letters
 UNTORN = "\\1\N{NO-BREAK SPACE}"
 CONFIG = {"displayModeBar": False, "displaylogo": False, "scrollZoom": False}
 # plotly's own camera, for a server that cannot draw pictures
@@ -26,34 +27,50 @@ CAMERA = CONFIG | {
 }
 
 
-def chart(figure: Any, *, alt: str, key: str, name: str | None = None, shown: tuple[Any, ...] | None = None) -> None:
+def chart(
+    figure: Any,
+    *,
+    alt: str,
+    key: str,
+    name: str | None = None,
+    case: Case | None = None,
+    shown: tuple[Any, ...] | None = None,
+    points: list[Row] | None = None,
+) -> None:
     """One Plotly figure, in the app's colours, and its export menu; `alt` is what a screen reader says instead.
 
-    `name` is the chart's in kvmodel.charts, where that is not its key; `shown` what it draws, where the inputs
-    alone do not say it.
+    `name` is the chart's in kvmodel.charts, where that is not its key; `case` what it is drawn for, where that is not
+    what the controls hold; `shown` what it draws, where the inputs alone do not say it. `points` are the plotted
+    numbers of a chart that has no name there.
     """
     config = CONFIG if export.has_pictures() else CAMERA
     st.plotly_chart(figure, theme="streamlit", alt=alt, key=key, config=config, width="stretch")
     if (name or key) in charts.NAMES:
-        export.menu(name or key, case_from(st.session_state.get(controls.KEPT, DEFAULTS)), shown)
+        drawn_for = case or case_from(st.session_state.get(controls.KEPT, DEFAULTS))
+        export.menu(name or key, drawn_for, shown, key)
+    elif points is not None:
+        export.points_menu(key, points)
 
 
 @functools.lru_cache(maxsize=4096)
 def together(text: str) -> str:
-    """Numbers that a line's end does not part from their units."""
-    return UNIT.sub(UNTORN, text)
+    """Numbers that a line's end does not part from their units, nor a short range or pair in two."""
+    if len(text) > SHORT:
+        return UNIT.sub(UNTORN, text)
+    return text.replace(" – ", " –\N{WORD JOINER} ").replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def untorn(texts: dict[str, str]) -> dict[str, str]:
     return {name: together(text) for name, text in texts.items()}
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table that scrolls inside its own frame on a phone, no number torn from its unit."""
+def table(name: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, foreign: bool = False) -> None:
+    """A table, no number torn from its unit; `name` is the stem of its files, once on a page.
+
+    `foreign` says that cells hold what a visitor gave.
+    """
     kept = [list(map(together, cells)) for cells in rows]
-    columns = {title: [cells[index] for cells in kept] for index, title in enumerate(header)}
-    # Streamlit would take the columns too, but by way of pandas: 9 ms in place of 0.3.
-    st.table(pyarrow.table(columns), hide_index=True, width="content")
+    page_tables.show(page_tables.Table(name, header, kept, foreign))
 
 
 def bullets(lines: Iterable[str]) -> None:

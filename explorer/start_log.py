@@ -90,7 +90,8 @@ def checks(answer: Answer) -> None:
         for finding in answer["findings"]
     ]
     if rows:
-        show.table([prose.label("capacity", f"log_column.{column}") for column in COLUMNS], rows)
+        header = [prose.label("capacity", f"log_column.{column}") for column in COLUMNS]
+        show.table("log-checks", header, rows, foreign=True)
 
 
 def figures(answer: Answer) -> None:
@@ -100,4 +101,4 @@ def figures(answer: Answer) -> None:
             for name, value in pool_figures.log_values(answer["figures"]).items()
         ]
         header = ("log_column.figure", "log_value", "log_column.means")
-        show.table([prose.label("capacity", column) for column in header], rows)
+        show.table("log-figures", [prose.label("capacity", column) for column in header], rows, foreign=True)

@@ -63,11 +63,12 @@ def prices(result: Comparison) -> None:
         [name if available else prose.text("verdict", "absent", {"strategy": name}), *cells]
         for name, available, cells in tables.price_rows(result)
     ]
-    show.table([prose.label("verdict", f"price.{column}") for column in columns], rows)
+    show.table("prices", [prose.label("verdict", f"price.{column}") for column in columns], rows)
 
 
 def sources(result: Comparison) -> None:
     """What the numbers rest on, behind a toggle: the table takes longer than it is looked at."""
     if st.toggle(prose.label("verdict", "sources"), key="sources", bind="query-params"):
         columns = ("figure", "value", "basis", "source")
-        show.table([prose.label("verdict", f"sources.{name}") for name in columns], tables.source_rows(result))
+        header = [prose.label("verdict", f"sources.{name}") for name in columns]
+        show.table("sources", header, tables.source_rows(result))

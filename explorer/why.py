@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from explorer import prose, show
+from explorer import choice, prose, show
 from kvmodel import formula, traces
 from kvmodel.charts import breakdown, theme
 from kvmodel.comparison import Comparison
@@ -29,7 +29,9 @@ def toggle(result: Comparison, names: Sequence[str]) -> None:
     if len(names) == 1:
         draw(result, names[0])
         return
-    for name, tab in zip(names, st.tabs([prose.label("why", f"trace.{name}") for name in names]), strict=True):
+    for name, tab in zip(
+        names, st.tabs([choice.quiet(prose.label("why", f"trace.{name}")) for name in names]), strict=True
+    ):
         with tab:
             draw(result, name)
 

@@ -72,7 +72,10 @@ def setting(default: Any, read: Callable[[str], Any]) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """One field a variable: PORT is KV_EXPLORER_PORT."""
+    """One field a variable: PORT is KV_EXPLORER_PORT.
+
+    An upload is a body: the largest that a page takes is a scrape of 8 MiB, and a form's few lines around it.
+    """
 
     address: str = setting("127.0.0.1", address)
     port: int = setting(8501, whole(1, 65535))
@@ -80,7 +83,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = setting((), hosts)
     frame_ancestors: tuple[str, ...] = setting(("'self'",), ancestors)
     max_connections: int = setting(1000, whole(10, 100_000))
-    max_body_bytes: int = setting(2_000_000, whole(1_000, 100_000_000))
+    max_body_bytes: int = setting(9_000_000, whole(1_000, 100_000_000))
     picture_cache_bytes: int = setting(32_000_000, whole(0, 1_000_000_000))
     log_level: str = setting("info", log_level)
 

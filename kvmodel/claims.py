@@ -15,6 +15,7 @@ from kvmodel import catalog, claims_compute, claims_engines, claims_figure19, cl
 from kvmodel.case import DEFAULTS, Case, case_from
 from kvmodel.claims_numbers import Figures, texts
 from kvmodel.scenarios import preset_case
+from kvmodel.words import say
 
 VERDICTS = ("holds", "holds if", "differs", "dated", "rule of thumb")
 SPEAKERS = ("article", "vllm-paper")
@@ -152,7 +153,7 @@ def filled(text: str, numbers: Mapping[str, str]) -> str:
 
 def source_text(cited: Citation) -> str:
     """A citation for people: the title, and where in it."""
-    title = catalog.source(cited.source)["title"]
+    title = say(catalog.source(cited.source)["title"])
     return f"{title}, {cited.where}" if cited.where else title
 
 

@@ -218,13 +218,13 @@ COMMANDS = {
         words=("scrape", "scrape2"), texts="diagnose_text",
     ),
     "rules": Command(
-        "recording and alerting rules for the names a server has; without a scrape for the newest vLLM",
-        "scrape.prom -o kv-rules.yml", rules, (), ("prometheus", "window", "match"),
+        "recording and alerting rules for the names a server has; without a scrape for an engine's newest",
+        "scrape.prom -o kv-rules.yml", rules, (), ("product", "prometheus", "window", "match"),
         words=("scrape",), output=True, texts="diagnose_text",
     ),
     "dashboard": Command(
-        "a Grafana dashboard for the names a server has; without a scrape for the newest vLLM",
-        "scrape.prom -o kv-dashboard.json", dashboard, (), ("prometheus", "window", "match"),
+        "a Grafana dashboard for the names a server has; without a scrape for an engine's newest",
+        "scrape.prom -o kv-dashboard.json", dashboard, (), ("product", "prometheus", "window", "match"),
         words=("scrape",), output=True, texts="diagnose_text",
     ),
     "simulate": Command(

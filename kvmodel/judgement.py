@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import answers, assumptions, calibration, copy_evidence, evidence, measured
+from kvmodel import answers, assumptions, calibration, copy_evidence, evidence, in_file, measured
 from kvmodel.calibration import CopyReading, Point, PrefillReading
 from kvmodel.case import Case, CaseError
 from kvmodel.evidence import Errors
@@ -74,8 +75,7 @@ def judged_file(path: str) -> list[dict[str, Any]]:
 def steps_in(path: str) -> list[Step]:
     """The steps of a file. Raises CaseError where it cannot be read or a row does not hold."""
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(io.StringIO(in_file.read_text(path), newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CaseError(f"file: {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     missing = [name for name in COLUMNS if not rows or name not in rows[0]]

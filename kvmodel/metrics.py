@@ -13,6 +13,7 @@ from kvmodel import (
     advice,
     diagnosis,
     metric_names,
+    own_inputs,
     recompute_tax,
     scrape_kind,
     served,
@@ -58,6 +59,10 @@ def diagnose(
         if seconds is not None:
             raise CaseError(say("seconds: given with one scrape; allowed: two scrapes, the time between them"))
         return of_window(early, server(early), None, known or Known())
+    limits = own_inputs.OWN["seconds"]
+    if seconds is not None and not limits.low <= seconds <= limits.high:
+        told = {"field": "seconds", "value": seconds, "low": limits.low, "high": limits.high}
+        raise CaseError(say("{field}: {value:,} given; allowed: {low:,} to {high:,}", **told))
     late = read(second, "SCRAPE2")
     before, after = server(early), server(late)
     for scrape, found, what in ((early, before, "SCRAPE"), (late, after, "SCRAPE2")):
@@ -66,6 +71,8 @@ def diagnose(
             raise CaseError(say("{what}: {reason}; allowed: two scrapes of one engine", **told))
     assert before is not None
     assert after is not None
+    if first == second and any(engine.gauges.get("running") for engine in after.engines):
+        raise CaseError(say("SCRAPE2: the same text as SCRAPE, though requests run; allowed: a scrape taken later"))
     notes = [say("in SCRAPE, {note}", note=note) for note in before.notes]
     answer = of_window(late, after, server_window.between(before, after, seconds), known or Known())
     return answer | {"notes": notes + answer["notes"]}

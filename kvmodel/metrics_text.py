@@ -24,6 +24,7 @@ MOST_SERIES = 100_000  # of those that are read
 MOST_LABEL_SETS = 20_000  # a server has about a dozen, its buckets' bounds left out
 NAMED = 3  # broken lines that are shown
 LONGEST_ECHO = 40  # of such a line
+LARGEST_VALUE = 1e18  # no counter of a server gets so far: what is larger is a broken line
 LINE = re.compile(
     r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+"  # name
     r'(?:\{((?:[^"}\n]++|"(?:[^"\\\n]++|\\.)*+")*+)\})?+[ \t]*+'  # {labels}
@@ -106,7 +107,8 @@ def cut(
             keep = read[name] = wanted(name)
         if keep:
             value = number_of(written)
-            if value is None and written.lstrip("+-").lower() not in NOT_REPORTED:
+            unread = value is None and written.lstrip("+-").lower() not in NOT_REPORTED
+            if unread or (value is not None and LARGEST_VALUE < value < math.inf):
                 broken.append((match.start(), match[0]))
                 continue
             key = (name, labels or "")
@@ -123,8 +125,8 @@ def as_text(data: bytes | str, notes: list[str], what: str) -> str:
         encoding = next((name for bom, name in BOMS.items() if data.startswith(bom)), "utf-8")
         data = data.decode(encoding, errors="replace")
     if len(data) > LONGEST_TEXT:
-        told = {"what": what, "given": format_bytes(len(data)), "most": format_bytes(LONGEST_TEXT)}
-        raise CaseError(say("{what}: {given} given; allowed: up to {most}", **told))
+        told = {"what": what, "most": format_bytes(LONGEST_TEXT)}
+        raise CaseError(say("{what}: more than {most} given; allowed: up to that", **told))
     if (lines := data.count("\n")) > MOST_LINES:
         told = {"what": what, "given": f"{lines:,}", "most": f"{MOST_LINES:,}"}
         raise CaseError(say("{what}: {given} lines given; allowed: up to {most}", **told))
@@ -132,18 +134,24 @@ def as_text(data: bytes | str, notes: list[str], what: str) -> str:
 
 
 def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
-    """The unpacked bytes; what there is of a file that ends early. Raises CaseError where it is no gzip or too long."""
-    unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-    try:
-        text = unpacker.decompress(data, LONGEST_TEXT)
-    except zlib.error:
-        reason = say("{what}: starts like gzip but cannot be unpacked; allowed: text, or gzip of it", what=what)
-        raise CaseError(reason) from None
-    if unpacker.unconsumed_tail:
-        told = {"what": what, "most": format_bytes(LONGEST_TEXT)}
-        raise CaseError(say("{what}: unpacks to more than {most}; allowed: up to that", **told))
-    if not unpacker.eof:
-        notes.append(say("the gzip file ends early; what is there was read"))
+    """The unpacked bytes, of all members of a file, and what there is of one that ends early.
+
+    Raises CaseError where it is no gzip or too long.
+    """
+    text = b""
+    while data.startswith(GZIP):
+        unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        try:
+            text += unpacker.decompress(data, LONGEST_TEXT + 1 - len(text))
+        except zlib.error:
+            reason = say("{what}: starts like gzip but cannot be unpacked; allowed: text, or gzip of it", what=what)
+            raise CaseError(reason) from None
+        if unpacker.unconsumed_tail or len(text) > LONGEST_TEXT:
+            told = {"what": what, "most": format_bytes(LONGEST_TEXT)}
+            raise CaseError(say("{what}: unpacks to more than {most}; allowed: up to that", **told))
+        if not unpacker.eof:
+            notes.append(say("the gzip file ends early; what is there was read"))
+        data = unpacker.unused_data
     return text
 
 

@@ -59,9 +59,12 @@ def require_one_source(own: Own) -> None:
 
 
 def detected_names(own: Own) -> tuple[str, dict[str, str]]:
-    """The engine and its names: of a scrape, of a Prometheus, or vLLM's newest where neither is given."""
+    """The engine and its names: of a scrape, of a Prometheus, or an engine's newest where neither is given."""
     if own["scrape"] is None and own["prometheus"] is None:
-        return "vllm", prometheus_rules.newest_names()
+        product = own["product"] or "vllm"
+        return product, prometheus_rules.newest_names(product)
+    if own["product"] is not None:
+        raise CaseError("product: given beside a scrape or a Prometheus, whose names count; allowed: one of them")
     if own["scrape"] is not None and own["prometheus"] is not None:
         raise CaseError("SCRAPE: given with --prometheus; allowed: one of them")
     if own["prometheus"] is not None:

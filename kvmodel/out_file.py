@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,14 @@ def chart_file(name: str, case: Case, suffix: str, shown: tuple[Any, ...] | None
     return str(figure.to_json() if suffix == ".json" else figure.to_html(include_plotlyjs=True))
 
 
+def columns_of(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns of all points, in order of appearance."""
+    return list(dict.fromkeys(key for point in points for key in point))
+
+
 def as_csv(points: list[dict[str, Any]]) -> str:
-    """Points with the columns of all of them, in order of appearance."""
-    columns = list(dict.fromkeys(key for point in points for key in point))
+    """Points with the columns of all of them."""
+    columns = columns_of(points)
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()

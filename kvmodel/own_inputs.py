@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kvmodel.hf_config import Reading
 
 
+ENGINES = ("vllm", "sglang", "tensorrt-llm", "triton")  # as data/metrics.toml has them
+
+
 @dataclass(frozen=True)
 class Own:
     """An input that only one question has: one of `options`, any text (`text` says which), a switch, or a number."""
@@ -78,6 +81,7 @@ OWN = {
     "seconds": Own("time from SCRAPE to SCRAPE2", None, 0.001, 10_000_000, whole=False),
     "prometheus": Own("ask a Prometheus in place of a scrape", text="an address such as http://localhost:9090"),
     "window": Own("how far back to ask it", "1h", text="such as 15m, 1h or 2d"),
+    "product": Own("engine whose newest names count, without a scrape", options=ENGINES),
     "match": Own("of its series only those with these labels", text="label matchers, such as 'job=\"vllm\"'"),
     "gpu_hour": Own("price of a GPU for an hour, in any currency", None, 0, 1_000_000, whole=False),
     "engine_version": Own("version of the engine, where known", text="numbers with dots, such as 0.24.0"),

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from kvmodel import break_even, catalog, costs, guided_path, kv_cache, step_time
-from kvmodel.case import CaseError
+from kvmodel import break_even, catalog, costs, formula, guided_path, kv_cache, step_time, trace_kv
+from kvmodel.case import BYTES_PER_VALUE, CaseError
 from kvmodel.comparison import Comparison, compare_case
 from kvmodel.figure19 import figure19
 from kvmodel.figures import NONE, case_figures, figure19_figures
@@ -52,7 +52,9 @@ def gap_figures(step: Step, guess: float, answer: float) -> tuple[str, Texts]:
 def token(step: Step, result: Comparison, server: Server) -> Texts:
     model = catalog.model(result.case.model)
     one, every = guided_path.token_bytes(result), guided_path.every_head_bytes(result.case)
+    made_of = trace_kv.growth(model.kv_layers, BYTES_PER_VALUE[result.case.kv_dtype])[0]
     return {
+        "made_of": " + ".join(map(formula.numbers, made_of.terms)),
         "token_bytes": f"{format_count(one)} B",
         "token_kib": format_bytes(one),
         "every_head": format_bytes(every),

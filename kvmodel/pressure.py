@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import remedies, simulation, workload
+from kvmodel import own_inputs, remedies, simulation, workload
 from kvmodel.case import Case, CaseError
 from kvmodel.simulation import Engine
 from kvmodel.units import MS
@@ -57,7 +57,7 @@ def requests(own: Mapping[str, Any]) -> workload.Workload:
             burstiness=own["burstiness"],
             clients=own["clients"],
         )
-    for field in ("requests_per_s", "burstiness", "clients"):
-        if own[field] is not None:
+    for field in ("workload", "requests_per_s", "burstiness", "clients"):
+        if own[field] != own_inputs.OWN[field].default:
             raise CaseError(f"{field}: given with --trace; a trace has its own arrivals")
     return workload.first(workload.trace(own["trace"]), own["requests"])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
-from kvmodel import catalog, simulation, workload
+from kvmodel import catalog, load_curve, simulation, workload
 from kvmodel.case import Case
-from kvmodel.load_curve import Objective
+from kvmodel.load_curve import Objective, Point
 from kvmodel.simulation import Engine
 from kvmodel.simulation_results import Results
 from kvmodel.units import format_count
@@ -19,6 +20,7 @@ from kvmodel.workload import Workload
 ALONE = "none"  # in the place of a second scheduler
 WHOLE_POOL_PERCENT = 100
 KEPT_RUNS = 64
+KEPT_CURVES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,29 @@ def memory_blocks(case: Case, engine: Engine) -> int:
 def simulated(case: Case, demand: Demand, engine: Engine) -> Results:
     """A run, kept for the next reader: the same inputs give the same run. Raises CaseError or DoesNotFit."""
     return simulation.simulate(case, demand.arrivals(), engine)
+
+
+def curve_points(asked: Pressure, schedulers: Iterable[str], middle_per_s: float) -> Iterator[tuple[str, Point]]:
+    """The load curve's points, one scheduler after the other. Raises CaseError or DoesNotFit."""
+    for scheduler in schedulers:
+        engine = engine_of(asked, scheduler)
+        for point in load_curve.points(asked.case, asked.demand.at_rate, engine, asked.objective, middle_per_s):
+            yield scheduler, point
+
+
+def by_scheduler(found: Iterable[tuple[str, Point]]) -> dict[str, list[Point]]:
+    curves: dict[str, list[Point]] = {}
+    for scheduler, point in found:
+        curves.setdefault(scheduler, []).append(point)
+    return curves
+
+
+@lru_cache(maxsize=KEPT_CURVES)
+def curves(asked: Pressure) -> tuple[dict[str, list[Point]], Later, float]:
+    """The load curve of each scheduler, the load in one line, and the rate that was asked for."""
+    chosen_per_s = offered_per_s(asked.demand, run(asked, asked.schedulers[0]))
+    points = curve_points(asked, asked.schedulers, chosen_per_s)
+    return by_scheduler(points), load_text(asked), chosen_per_s
 
 
 def pool_share(asked: Pressure, results: Results) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from math import inf
 from typing import Any
 
 from kvmodel import metric_names, metrics, prometheus_http, server_window
@@ -85,8 +86,8 @@ def asked(address: Address, function: str, names: Iterable[str], over: str) -> l
     found = []
     for series in prometheus_http.query(address, expression):
         labels = {key: value for key, value in series["metric"].items() if key not in (SERIES, "__name__")}
-        name = series["metric"][SERIES]
+        name = series["metric"].get(SERIES, "")
         value = number_of(series["value"][1])
         bound = number_of(labels.pop("le", "")) if name.endswith(f"_{PARTS[0]}") else None
-        found.append(Sample(name, labels, bound, value if value is not None and value >= 0 else None))
+        found.append(Sample(name, labels, bound, value if value is not None and 0 <= value < inf else None))
     return found

@@ -10,11 +10,13 @@ import base64
 import http.client
 import json
 import os
+import queue
 import re
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,7 @@ SERVERS = "KVMODEL_PROMETHEUS_SERVERS"
 TOKEN = "KVMODEL_PROMETHEUS_TOKEN"
 ANSWER_S = 15
 LONGEST_ANSWER = 32 * MIB
+NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 UNITS_S = {"ms": MS, "s": 1, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 LEAST_WINDOW_S, MOST_WINDOW_S = 1, 90 * DAY
 
@@ -57,7 +60,8 @@ def address(url: str) -> Address:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise refusal
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    if not re.fullmatch(r"[\w.\-\[\]:%]+", host, re.ASCII):
+    named = all(0 < len(part) < 64 for part in host.removesuffix(".").split("."))
+    if not named or not re.fullmatch(r"[\w.\-\[\]:%]+", host, re.ASCII):
         raise refusal
     bare = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
     return Address(bare, credentials(parts))
@@ -109,17 +113,38 @@ def query(server: Address, expression: str) -> list[dict[str, Any]]:
     data = ask(server, "query", {"query": expression})
     if not isinstance(data, dict) or data.get("resultType") != "vector":
         raise CaseError(say("prometheus: {url} gave another kind of answer than a vector", url=server.url))
-    result: list[dict[str, Any]] = data["result"]
-    return result
+    series = data.get("result")
+    if not isinstance(series, list) or not all(map(is_series, series)):
+        raise no_prometheus(server)
+    return series
+
+
+def is_series(found: Any) -> bool:
+    """Whether it is a series of a vector: labels, and a time with a value in text."""
+    if not isinstance(found, dict):
+        return False
+    labels, point = found.get("metric"), found.get("value")
+    return (
+        isinstance(labels, dict)
+        and all(isinstance(value, str) for value in labels.values())
+        and isinstance(point, list)
+        and len(point) == 2
+        and isinstance(point[1], str)
+    )
 
 
 def names(server: Address, selector: str, seconds: float) -> list[str]:
     """Names of the series that a selector finds in the last `seconds`. Raises CaseError."""
     now = ask(server, "query", {"query": "time()"})
-    end = float(now["result"][0])
+    try:
+        end = float(now["result"][0])
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise no_prometheus(server) from None
     asked = urllib.parse.urlencode({"match[]": selector, "start": end - seconds, "end": end})
     found = ask(server, f"label/__name__/values?{asked}")
-    return [str(name) for name in found]
+    if not isinstance(found, list):
+        raise no_prometheus(server)
+    return [name for name in found if isinstance(name, str) and NAME.fullmatch(name)]
 
 
 def ask(server: Address, path: str, form: Mapping[str, str] | None = None) -> Any:
@@ -127,8 +152,7 @@ def ask(server: Address, path: str, form: Mapping[str, str] | None = None) -> An
     body = None if form is None else urllib.parse.urlencode(form).encode()
     request = urllib.request.Request(f"{server.url}/api/v1/{path}", data=body, headers=dict(server.headers))
     try:
-        with urllib.request.build_opener(NoRedirect).open(request, timeout=ANSWER_S) as answer:
-            text = answer.read(LONGEST_ANSWER + 1)
+        text = within(ANSWER_S, lambda: fetched(request))
     except urllib.error.HTTPError as error:
         raise CaseError(f"prometheus: {server.url} {refusal(error)}") from None
     except TimeoutError as error:
@@ -141,9 +165,53 @@ def ask(server: Address, path: str, form: Mapping[str, str] | None = None) -> An
         )
     try:
         found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise no_prometheus(server) from None
+    if isinstance(found, dict) and "data" in found:
         return found["data"]
-    except (ValueError, KeyError, TypeError):
-        raise CaseError(say("prometheus: {url} does not answer as a Prometheus does", url=server.url)) from None
+    if isinstance(found, dict) and found.get("status") == "error" and found.get("error"):
+        told = say("refused the question ({code}): {told}", code=200, told=in_short(found["error"]))
+        raise CaseError(f"prometheus: {server.url} {told}")
+    raise no_prometheus(server)
+
+
+def fetched(request: urllib.request.Request) -> bytes:
+    """The body of an answer, as far as it may go."""
+    with urllib.request.build_opener(NoRedirect).open(request, timeout=ANSWER_S) as answer:
+        text: bytes = answer.read(LONGEST_ANSWER + 1)
+        return text
+
+
+def within(seconds: float, work: Callable[[], bytes]) -> bytes:
+    """What `work` returns or raises. Raises TimeoutError after so many seconds.
+
+    A socket's own timeout begins anew with every byte, so a server that drips would never end.
+    """
+    done: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put(work())
+        except Exception as error:
+            done.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        found = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def no_prometheus(server: Address) -> CaseError:
+    return CaseError(say("prometheus: {url} does not answer as a Prometheus does", url=server.url))
+
+
+def in_short(told: object) -> str:
+    """What a server says of an error, on one line."""
+    return " ".join(str(told).split())[:120]
 
 
 def unreachable(error: Exception) -> str:
@@ -170,7 +238,7 @@ def refusal(error: urllib.error.HTTPError) -> str:
     if 300 <= error.code < 400:
         return say("sends elsewhere ({code}), and redirects are not followed: give the address itself", code=error.code)
     try:
-        told = json.loads(error.read(LONGEST_ANSWER))["error"]
-    except (ValueError, KeyError, TypeError, OSError):
+        told = json.loads(within(ANSWER_S, lambda: error.read(LONGEST_ANSWER)))["error"]
+    except (ValueError, KeyError, TypeError, OSError, RecursionError, http.client.HTTPException):
         return say("answered with status {code}", code=error.code)
-    return say("refused the question ({code}): {told}", code=error.code, told=str(told)[:120])
+    return say("refused the question ({code}): {told}", code=error.code, told=in_short(told))

@@ -18,6 +18,7 @@ CHARTS = ("crossover", "timeline")
 PAGES = {
     "timeline": "", "kv-size": "kv_size", "roofline": "roofline", "step-time": "roofline", "scenarios": "scenarios",
     "evidence": "evidence", "evidence-by-length": "evidence", "pressure": "pressure",
+    "load-curve": "pressure", "capacity": "capacity",
 }  # fmt: skip
 VIEWS = ("block-size", "copy-rate", "winner-map", "preemptions", "figure19")  # of the page that has the others
 

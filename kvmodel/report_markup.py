@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvmodel import charts, links, out_file, pictures, report
+from kvmodel import charts, links, out_file, pictures, report, table_files
 from kvmodel.case import Case, CaseError
 from kvmodel.report import Block, Bullets, Chart, Heading, Link, Table, Text
 
@@ -51,8 +51,8 @@ def as_markdown(blocks: Sequence[Block], chart_at: Callable[[str], str]) -> str:
             case Bullets():
                 return "\n".join(f"- {escaped(line)}" for line in block.lines)
             case Table():
-                rows = [block.header, ["---"] * len(block.header), *block.rows]
-                return "\n".join(f"| {' | '.join(map(escaped, row))} |" for row in rows)
+                rows = [list(map(escaped, row)) for row in block.rows]
+                return table_files.as_markdown(list(map(escaped, block.header)), rows)
             case Chart():
                 place = chart_at(block.name)
                 shown = "!" if place.split("?")[0].lower().endswith(pictures.SUFFIXES) else ""

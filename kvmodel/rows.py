@@ -9,9 +9,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from kvmodel import in_file
 from kvmodel.case import CaseError
 from kvmodel.catalog import CatalogError
 from kvmodel.row_results import Row, computed, names_of_results, read_row
@@ -41,8 +41,7 @@ def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence
 
 def _text(path: str) -> str:
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            return file.read()
+        return in_file.read_text(path)
     except UnicodeDecodeError:
         raise CaseError(f"--rows: {path!r} is not UTF-8 text; allowed: a CSV file") from None
     except (OSError, ValueError) as error:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from kvmodel import scheduler
+from kvmodel import in_file, scheduler
 from kvmodel.case import CaseError
 from kvmodel.clock import StepCount
 from kvmodel.scheduler_log import Log
@@ -19,6 +18,8 @@ from kvmodel.scheduler_state import Requests, Settings
 
 LISTED = 400  # preemptions and resumes that an answer lists
 MOST = 2_000_000_000
+MOST_REQUESTS = 2_000_000
+MOST_CHUNKS = 500_000  # of prefills beyond the first of each, which take a step each
 POLICIES = ("fcfs", "priority")
 WHOLE = {  # least and greatest; None as default: has to be there
     "block_size": (1, 2**20, None),
@@ -71,13 +72,15 @@ def simulate(path: str) -> dict[str, Any]:
 def read(path: str) -> tuple[Settings, Requests]:
     """Settings and requests of a file. Raises CaseError."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = in_file.read_text(path)
     except OSError as error:
         raise CaseError(f"file: {path}: cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, ValueError):
         raise CaseError(f"file: {path[:100]!r} given; allowed: a JSON file of UTF-8 text") from None
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_once)
+    except CaseError:
+        raise
     except (ValueError, RecursionError) as error:
         where = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise CaseError(f"file: {path} is not JSON{where}; allowed: an object with config and requests") from None
@@ -89,9 +92,27 @@ def read(path: str) -> tuple[Settings, Requests]:
     if not isinstance(rows, list) or not rows:
         raise CaseError(f"requests: {_echo(rows)} given; allowed: a list of one request or more")
     settings = _settings(config)
+    if len(rows) > MOST_REQUESTS:
+        raise CaseError(f"requests: {len(rows):,} given; allowed: up to {MOST_REQUESTS:,}")
     values = [_request(row, number, settings) for number, row in enumerate(rows)]
     prompts, outputs, arrivals, priorities = ([value[name] for value in values] for name in REQUEST)
+    steps = sum((prompt - 1) // settings.max_num_batched_tokens for prompt in prompts)
+    if steps > MOST_CHUNKS:
+        raise CaseError(
+            f"config.max_num_batched_tokens: {settings.max_num_batched_tokens:,} given, which cuts the prompts into "
+            f"{steps:,} steps; allowed: a number that cuts them into {MOST_CHUNKS:,} or fewer"
+        )
     return settings, Requests(prompts, outputs, [float(step) for step in arrivals], priorities)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names stand in it once each: which of two values counts would be a guess."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CaseError(f"file: {twice[:40]!r} stands twice in one object; allowed: each name once")
+    return found
 
 
 def _settings(config: Mapping[str, Any]) -> Settings:

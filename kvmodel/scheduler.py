@@ -14,6 +14,7 @@ from math import inf
 from kvmodel.clock import Chunk, Clock
 from kvmodel.scheduler_log import Log
 from kvmodel.scheduler_state import Policy, Requests, Settings, State
+from kvmodel.words import Later
 
 
 def run(requests: Requests, settings: Settings, policy: Policy, clock: Clock, log: Log) -> State:
@@ -175,7 +176,7 @@ def _nothing_runs(state: State, preempted: bool) -> None:
         state.clock.wait_until(_next_event(state, every=True))
     else:
         first = state.parked[0] if state.parked else state.head()
-        state.stuck = f"request {first} does not fit although nothing runs"
+        state.stuck = Later("request {request} does not fit although nothing runs", (("request", first),))
 
 
 def _next_event(state: State, *, every: bool = False) -> float:

@@ -10,6 +10,7 @@ from heapq import heappush
 
 from kvmodel.scheduler import filling_need
 from kvmodel.scheduler_state import Policy, State
+from kvmodel.words import Later
 
 # --- V1: the last admitted goes, and what it computed stays until its blocks are needed ---
 
@@ -132,7 +133,8 @@ def nothing_kept(state: State, request: int) -> int:
 def swap_out(state: State, request: int, covered: int, held: int) -> None:
     """The step waits for the copy. Where the swap space is full, V0 ends with an error."""
     if not state.host.keep(request, held):
-        state.stuck = f"swap space is full: request {request} needs {held} blocks, {state.host.free} are free"
+        numbers = (("request", request), ("held", held), ("free", state.host.free))
+        state.stuck = Later("swap space is full: request {request} needs {held:,} blocks, {free:,} are free", numbers)
     state.pool.release(request, held, 0, returns=False)
     state.log.bytes_out += state.clock.kv_bytes(state.computed[request])
     state.clock.stall(state.clock.copy_out(state.computed[request]))

@@ -15,6 +15,7 @@ from kvmodel.block_pool import BlockPool
 from kvmodel.clock import Chunk, Clock
 from kvmodel.host_pool import HostPool
 from kvmodel.scheduler_log import Log
+from kvmodel.words import Later
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ class State:
         self.link_free_at = 0.0  # to the GPU
         self.new_token_ratio = 0.0  # of SGLang
         self.finished_something = False
-        self.stuck = ""
+        self.stuck: Later | None = None  # why nothing can go on
         first = number if requests.clients is None else min(requests.clients, number)
         self.arrivals = [(requests.arrival[i], i) for i in range(first)]
         self.unsent = deque(range(first, number))
@@ -225,7 +226,7 @@ class State:
         self.log.preempted(request, self.clock.now, self.tokens[request])
         self.policy.park(self, request, covered, held)
         if not self.running and self.pool.free == self.pool.total:
-            self.stuck = f"request {request} needs more blocks than the pool has"
+            self.stuck = Later("request {request} needs more blocks than the pool has", (("request", request),))
 
     def finish(self, request: int) -> None:
         """Its last token has been sampled, and is never computed."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kvmodel import metric_names
 from kvmodel.engine_places import RANKS, Read, Tags, places_of
 from kvmodel.histogram import Histogram, histogram
-from kvmodel.metrics_text import Scrape, number_of
+from kvmodel.metrics_text import LARGEST_VALUE, Scrape, number_of
 from kvmodel.words import say
 
 ADDED = ("running", "waiting", "deferred", "swapped", "retracted_now")  # gauges that add up; of others the largest
@@ -66,7 +66,8 @@ class Engine:
 
     def setting(self, name: str) -> float | None:
         """A number among the configuration's labels."""
-        return number_of(self.config.get(name, "None"))
+        value = number_of(self.config.get(name, "None"))
+        return value if value is not None and 0 < value <= LARGEST_VALUE else None
 
 
 @dataclass(frozen=True)

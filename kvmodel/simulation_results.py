@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kvmodel.arrays import Floats
 from kvmodel.scheduler_gaps import BINS_PER_E
 from kvmodel.scheduler_state import State
+from kvmodel.words import Later
 
 Whole = NDArray[np.int64]
 
@@ -90,9 +91,9 @@ class Stays:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """A run; `outcome` is "finished", or says why it could not go on."""
+    """A run."""
 
-    outcome: str
+    stuck: Later | None  # why the run could not go on
     requests: PerRequest
     seconds: PerSecond
     events: Events
@@ -107,6 +108,11 @@ class Results:
     pool_blocks: int
     gap_s: Floats  # of each bin of 1 %, rising
     gap_tokens: Whole  # tokens that came after such a gap
+
+    @property
+    def outcome(self) -> str:
+        """ "finished", or why the run could not go on."""
+        return str(self.stuck) if self.stuck else "finished"
 
     @cached_property
     def makespan_s(self) -> float:
@@ -188,7 +194,7 @@ def collect(state: State, overhead_s: float) -> Results:
     resumed = np.array(log.resumes, float).reshape(-1, 5)
     stays = np.array(log.stays, float).reshape(-1, 7).T
     return Results(
-        outcome=state.stuck or "finished",
+        stuck=state.stuck,
         requests=PerRequest(
             prompt_tokens=np.array(requests.prompt_tokens),
             output_tokens=np.array(requests.output_tokens),

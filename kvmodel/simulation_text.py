@@ -34,7 +34,9 @@ def simulate(answer: Answer) -> str:
 
 
 def pressure(answer: Answer) -> str:
-    heading = f"{format_count(answer['finished'])} of {format_count(answer['requests'])} requests {answer['outcome']}"
+    heading = f"{format_count(answer['finished'])} of {format_count(answer['requests'])} requests finished"
+    if answer["outcome"] != "finished":
+        heading += f"; the run could not go on: {answer['outcome']}"
     spreads = [["", "mean", "p50", "p99"]]
     for key, name in (("ttft_s", "first token"), ("tpot_s", "later tokens"), ("end_to_end_s", "whole answer")):
         spreads.append([name, *(seconds(answer[key][part]) for part in ("mean", "p50", "p99"))])

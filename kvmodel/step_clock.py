@@ -11,7 +11,7 @@ from functools import lru_cache
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 
-from kvmodel import costs, engine_time, kv_cache, step_time
+from kvmodel import costs, kv_cache, step_time
 from kvmodel.clock import Chunk
 from kvmodel.resolve import Inputs
 
@@ -75,6 +75,9 @@ class StepTimes:
         self.now = self.after_first = self.last = self.recompute = self.stalled = 0.0
         self._inputs = inputs
         self._sequences = 0
+        self._factor, self._host_s = float(inputs.engine_factor), float(inputs.host_step_s)
+        self._overhead_s = float(inputs.decode_overhead_s)
+        self._overhead_s_per_sequence = float(inputs.decode_overhead_s_per_sequence)
         self._linear = lru_cache(KEPT)(self._linear_s)
         self._attention = lru_cache(KEPT)(self._attention_s)
         self._moved = lru_cache(KEPT)(self._moved_bytes)
@@ -114,19 +117,24 @@ class StepTimes:
 
     def _decode_step(self) -> tuple[float, float, float]:
         """Length of a step of decodes alone, by how much the next is longer, and for how many steps that holds."""
-        number, engine = self._sequences, self._inputs
+        number = self._sequences
         kernels_s = self._linear(number, number) + number * self._state_read_s
         growth, alike = 0.0, inf
         for read, s_per_token in self._reads:
             kernels_s += read.tokens * s_per_token
             growth += read.growing * s_per_token
             alike = min(alike, read.steps_alike())
-        growth *= engine.engine_factor
-        below_host = engine.host_step_s - engine.engine_factor * kernels_s
+        growth *= self._factor
+        below_host = self._host_s - self._factor * kernels_s
         if below_host > 0:  # the host's time hides the kernels' growth
             alike = min(alike, ceil(below_host / growth)) if growth else alike
             growth = 0.0
-        return float(engine_time.decode_step_s(kernels_s, number, engine)), growth, alike
+        return self._decode_step_s(kernels_s, number), growth, alike
+
+    def _decode_step_s(self, kernels_s: float, sequences: int) -> float:
+        """As :func:`kvmodel.engine_time.decode_step_s`, whose arrays take longer than the rest of a step."""
+        launched_s = max(self._factor * kernels_s, self._host_s)
+        return launched_s + self._overhead_s + sequences * self._overhead_s_per_sequence
 
     def _linear_s(self, tokens: int, sampled: int) -> float:
         """Seconds of a step before attention and KV reads."""
@@ -149,7 +157,6 @@ class StepTimes:
                 read.advance(1)
 
     def _with_chunks(self, chunks: Sequence[Chunk], decodes: bool) -> float:
-        inputs = self._inputs
         decoding = self._sequences if decodes else 0
         new_tokens, sampled = decoding, decoding
         kernels_s = 0.0
@@ -165,8 +172,8 @@ class StepTimes:
             kernels_s += reads_s * (self._slower_beside_chunk if sampled > decoding else 1.0)
         kernels_s += self._linear(new_tokens, sampled) if new_tokens else 0.0
         if decoding:
-            return float(engine_time.decode_step_s(kernels_s, decoding, inputs))
-        return max(inputs.engine_factor * kernels_s, inputs.host_step_s)
+            return self._decode_step_s(kernels_s, decoding)
+        return max(self._factor * kernels_s, self._host_s)
 
     def pass_empty_step(self) -> None: ...
 

@@ -7,6 +7,7 @@ arrays) and "pressure" (a server under a workload: the totals of a simulated run
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,8 @@ from kvmodel.case import CaseError
 from kvmodel.sweep_grid import Choices, Grid
 
 AT_ONCE = {"compare": 4096, "pressure": 1}  # cases of one task: of about the same length in either question
-CONNECT_S = 10
+CONNECT_S = 4
+DASK_ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[0-9a-fA-F:]+\]|[\w.-]+)(?::\d{1,5})?/?", re.ASCII)
 RENAMED = {"requests": "requests_in_all", "requests_per_s": "served_requests_per_s"}  # results named like inputs
 TOGETHER = ("model", "tp", "copy_method", "host_memory")  # whether a value can be depends on another of them
 Row = dict[str, Any]
@@ -146,6 +148,8 @@ def wait_and_end(lifeline: Connection) -> None:
 @contextmanager
 def dask(address: str) -> Iterator[Executor]:
     """The workers of a Dask scheduler, which have this package installed. Raises CaseError where it does not answer."""
+    if not DASK_ADDRESS.fullmatch(address):
+        raise CaseError(f"dask: {address[:60]!r} given; allowed: a scheduler's address, such as tcp://127.0.0.1:8786")
     try:
         distributed: Any = import_module("distributed")
     except ImportError:

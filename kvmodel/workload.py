@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvmodel import catalog
+from kvmodel import catalog, in_file
 from kvmodel.arrays import Floats
 from kvmodel.case import CaseError, bad_value
 from kvmodel.words import say
@@ -128,33 +129,39 @@ def trace(path: str | Path) -> Workload:
 
 def _columns(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Floats]:
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.reader(io.StringIO(in_file.read_text(path), newline=""))
+        table = [(reader.line_num, row) for row in reader if row]
+    except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or "not a CSV file of UTF-8 text"
         raise CaseError(f"{path}: cannot be read: {reason}") from None
+    heading, rows = [name.strip() for name in table[0][1]] if table else [], table[1:]
     if not rows:
         raise CaseError(f"{path}: no rows; allowed: a heading with {', '.join(needed)} and a row for each request")
-    columns = {}
     for name in (*needed, *more):
-        if name not in rows[0]:
-            if name in more:
-                continue
+        if name in needed and name not in heading:
             raise CaseError(f"{path}: no column {name}; needed: {', '.join(needed)}")
-        columns[name] = np.array([_number(path, name, row[name], number) for number, row in enumerate(rows, 2)])
-    return columns
+        if heading.count(name) > 1:
+            raise CaseError(f"{path}: {heading.count(name)} columns {name}; allowed: one of each")
+    for line, row in rows:
+        if len(row) != len(heading):
+            told = f"{len(row)} values given in line {line} of {path}"
+            raise CaseError(f"{told}; allowed: {len(heading)}, as many as the heading has")
+    places = {name: heading.index(name) for name in (*needed, *more) if name in heading}
+    return {
+        name: np.array([_number(path, name, row[place], line) for line, row in rows]) for name, place in places.items()
+    }
 
 
-def _number(path: str | Path, name: str, text: str | None, line: int) -> float:
+def _number(path: str | Path, name: str, text: str, line: int) -> float:
     try:
-        number = float(text or "")
+        number = float(text)
     except ValueError:
         number = np.nan
     whole = name == "arrival_s" or number == np.floor(number)
     least = 1 if name.endswith("_tokens") else -MOST_TOKENS
     if not (whole and least <= number <= MOST_TOKENS):
         kind = "a number of seconds" if name == "arrival_s" else f"a whole number from {least:,} to {MOST_TOKENS:,}"
-        raise CaseError(f"{name}: {str(text)[:40]!r} given in line {line} of {path}; allowed: {kind}")
+        raise CaseError(f"{name}: {text[:40]!r} given in line {line} of {path}; allowed: {kind}")
     return number
 
 
@@ -183,6 +190,10 @@ def named(
         raise bad_value("workload", name[:40], ", ".join(rows))
     row = rows[name]
     if row["arrivals"] == "trace":
+        for field, given in (("clients", clients), ("burstiness", burstiness)):
+            if given is not None:
+                told = {"field": field, "value": given, "workload": name}
+                raise CaseError(say("{field}: {value:g} given; allowed: none, {workload} has its own arrivals", **told))
         return _at_rate(first(trace(DATA / row["trace"]), requests), requests_per_s)
     number = 500 if requests is None else requests
     _require("requests", number, 1, MOST_REQUESTS)
@@ -197,6 +208,8 @@ def named(
         )
         for part, drawn in (("prompt", prompt_seed), ("output", output_seed))
     ]
+    if clients is not None and requests_per_s is not None:
+        raise CaseError(say("clients: {clients:,} given beside requests_per_s; allowed: one of them", clients=clients))
     closed = clients is not None or (row["arrivals"] == "clients" and requests_per_s is None)
     if closed:
         many = int(_value(row, "clients")) if clients is None else clients

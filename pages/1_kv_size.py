@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer import controls, kept, own_model, prose, show, why
+from explorer import choice, controls, kept, own_model, prose, show, why
 from explorer.frame import frame, places
 from kvmodel import curves, kv_table, tables
 from kvmodel.charts import kv_size, theme
@@ -36,17 +36,18 @@ def page() -> None:
         table = kv_table.kv_table(result.case, tables.link_columns(result.case))
         header = [prose.label("kv_size", "tokens"), prose.label("kv_size", "size"), *tables.kv_link_labels(table)]
         measured, wire, article = st.tabs(
-            [prose.label("kv_size", f"tab_{tab}") for tab in ("measured", "link", "article")]
+            [choice.quiet(prose.label("kv_size", f"tab_{tab}")) for tab in ("measured", "link", "article")]
         )
         with measured:
-            show.table(header, tables.kv_rows(table, measured=True))
+            show.table("kv-measured", header, tables.kv_rows(table, measured=True))
             st.caption(prose.text("kv_size", "table_note"))
         with wire:
-            show.table(header, tables.kv_rows(table, measured=False))
+            show.table("kv-link", header, tables.kv_rows(table, measured=False))
             st.caption(prose.text("kv_size", "table_note"))
         with article:
             st.markdown(prose.text("kv_size", "article_note"))
-            show.table([prose.text("kv_size", *cell) for cell in tables.article_header()], tables.article_rows())
+            printed = [prose.text("kv_size", *cell) for cell in tables.article_header()]
+            show.table("kv-article", printed, tables.article_rows())
             st.markdown(prose.text("kv_size", "article_round", tables.article_round_trip()))
 
 

@@ -21,7 +21,7 @@ def page() -> None:
             scenarios.show_row(row)
         st.header(prose.label("scenarios", "own"))
         st.markdown(prose.text("scenarios", "own_lead"))
-        scenarios.show_outcomes([judge(result.case, result.case.model, "own")])
+        scenarios.show_outcomes("own", [judge(result.case, result.case.model, "own")])
         why.toggle(result, ("swap", "recompute", "even_rate"))
 
 

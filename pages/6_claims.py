@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer import claims, prose
+from explorer import claims, page_tables, prose
 from explorer.frame import heading
 
 heading("claims")
@@ -14,3 +14,4 @@ if not cards:
 for card in cards:
     claims.show_card(card, opened=opened)
 claims.show_releases()
+page_tables.menu()

@@ -1,6 +1,6 @@
 """A server's metrics to what is wrong, why, and which flag to change first."""
 
-from explorer import claims, diagnose, diagnosis
+from explorer import claims, diagnose, diagnosis, page_tables
 from explorer.frame import heading
 
 heading("diagnose")
@@ -8,3 +8,4 @@ claims.keep_inputs()
 answer = diagnose.answer()
 if answer is not None:
     diagnosis.show_all(answer)
+    page_tables.menu()

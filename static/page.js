@@ -10,7 +10,7 @@ function scrolls(element) {
 
 function makeReachable() {
   waiting = false;
-  for (const element of document.querySelectorAll(`[data-testid=stMain] :is(${WIDE})`)) {
+  for (const element of document.querySelectorAll(`:is([data-testid=stMain], [data-testid=stPopoverBody]) :is(${WIDE})`)) {
     if (scrolls(element)) {
       element.tabIndex = 0;
     } else if (element.hasAttribute("tabindex")) {

@@ -1,11 +1,14 @@
 """Verdicts and advice: each state by its own signs, the field cases, and never a flag that the version lacks."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapes import sample, vllm
 
-from kvmodel import advice, catalog, metrics, releases
+from kvmodel import advice, catalog, metrics, releases, sample_scrapes
 from kvmodel.case import CaseError
 from kvmodel.metrics import Known, diagnose
 
@@ -67,9 +70,34 @@ def test_output_use_and_time_speak_against_a_livelock():
     assert livelocked(usage=0.8)["verdict"] != "livelock"
     assert livelocked(running=0)["verdict"] != "livelock"
     stuck = {"usage": 0.99, "running": 5, "waiting": 4}
-    assert diagnose(vllm(**stuck), vllm(**stuck), seconds=1)["verdict"] != "livelock"
-    assert diagnose(vllm(**stuck), vllm(**stuck))["verdict"] != "livelock"  # how long it lasted is not known
+    later = vllm(**stuck | {"prompt": 100})
+    assert diagnose(vllm(**stuck), later, seconds=1)["verdict"] != "livelock"
+    assert diagnose(vllm(**stuck), later)["verdict"] != "livelock"  # how long it lasted is not known
     assert diagnose(vllm(**stuck))["verdict"] != "livelock"
+
+
+def test_the_same_scrape_twice_is_no_window():
+    stuck = vllm(usage=0.99, running=5, waiting=4)
+    with pytest.raises(
+        CaseError, match="^SCRAPE2: the same text as SCRAPE, though requests run; allowed: a scrape taken later$"
+    ):
+        diagnose(stuck, stuck, seconds=600)
+
+
+@pytest.mark.parametrize("seconds", [0, -5, float("nan"), 1e9])
+def test_no_time_between_scrapes(seconds):
+    with pytest.raises(CaseError, match="^seconds: .* given; allowed: 0.001 to 10,000,000$"):
+        diagnose(vllm(), vllm(finished=5), seconds=seconds)
+
+
+@pytest.mark.parametrize("label", ["block_size", "num_gpu_blocks"])
+@pytest.mark.parametrize("value", ["0", "-1", "1e400", "nan", "None", ""])
+def test_a_configuration_that_no_engine_has_is_not_reported(label, value):
+    before, after = sample_scrapes.read("pressure")
+    odd = re.compile(f'{label}="[^"]*"')
+    answer = diagnose(odd.sub(f'{label}="{value}"', before), odd.sub(f'{label}="{value}"', after), seconds=600)
+    assert answer["verdict"] == "preemption pressure"
+    json.dumps(answer, allow_nan=False)
 
 
 def test_no_preemptions_are_needed_for_a_livelock():
@@ -293,7 +321,7 @@ def test_a_range_of_versions_says_which_release_a_flag_needs():
 def test_a_new_vllm_is_not_told_to_be_newer():
     assert "whole-prompt" not in [row["id"] for row in livelocked()["advice"]]
     old = {"usage": 0.99, "running": 5, "waiting": 4}
-    answer = diagnose(vllm(**old), vllm(**old), seconds=60, known=Known(version="0.17.1"))
+    answer = diagnose(vllm(**old), vllm(**old | {"preemptions": 30}), seconds=60, known=Known(version="0.17.1"))
     assert "run vLLM 0.19.0 or newer" in " ".join(row["action"] for row in answer["advice"])
 
 
@@ -322,7 +350,8 @@ def test_other_engines_have_flags_of_their_own():
     st.integers(0, 2000), st.integers(0, 2000), st.floats(1, 10_000),
 )  # fmt: skip
 def test_every_state_has_a_verdict_a_reason_and_a_next_step(state, preempted, finished, seconds):
-    answer = between(state, {"preemptions": 1000 + preempted, "finished": 5000 + finished}, seconds, H100)
+    after = {"preemptions": 1000 + preempted, "finished": 5000 + finished, "prompt": state["prompt"] + 1}
+    answer = between(state, after, seconds, H100)
     assert answer["verdict"] in ("healthy", "queueing", "preemption pressure", "livelock", "too little data")
     assert answer["reason"]
     assert answer["advice"]

@@ -7,7 +7,7 @@ import sys
 import pytest
 from scrapes import SAMPLES, sample, vllm
 
-from kvmodel import cli
+from kvmodel import cli, metric_names, own_inputs
 
 
 @pytest.fixture
@@ -163,3 +163,11 @@ def test_rules_and_dashboard_go_to_files_or_to_the_screen(run, tmp_path):
 def test_without_a_scrape_rules_are_for_the_newest_vllm(run):
     assert "vllm:kv_cache_usage_perc" in run("rules")[1]
     assert "vllm:inter_token_latency_seconds_bucket" in run("dashboard")[1]
+
+
+def test_without_a_scrape_the_engine_may_be_named(run):
+    assert "sglang:token_usage" in run("rules", "--product", "sglang")[1]
+    assert "sglang:token_usage" in run("dashboard", "--product", "sglang")[1]
+    code, _, err = run("rules", SAMPLES / "vllm_0_33_classes_end.prom", "--product", "sglang")
+    assert (code, err.split(":")[0]) == (2, "product")
+    assert metric_names.engines() == own_inputs.ENGINES

@@ -117,6 +117,20 @@ def test_a_gzip_that_ends_early_gives_what_is_there():
     assert "the gzip file ends early; what is there was read" in scrape.notes
 
 
+def test_a_gzip_of_several_members_is_read_to_its_end():
+    half = len(ONE) // 2
+    packed = gzip.compress(ONE[:half].encode()) + gzip.compress(ONE[half:].encode()) + b"\0" * 8
+    assert everything(packed).samples == everything(ONE).samples
+    with pytest.raises(CaseError, match="unpacks to more than"):
+        everything(gzip.compress(b"a" * LONGEST_TEXT) + gzip.compress(b"a"))
+
+
+def test_a_number_that_no_counter_reaches_is_a_broken_line():
+    scrape = everything(ONE.replace("3.0", "1e300"))
+    assert not scrape.samples
+    assert "is broken and was left out" in scrape.notes[0]
+
+
 def test_openmetrics_with_exemplars():
     """Its exposition writes `_` for the colon, and meanings are found all the same."""
     registry = CollectorRegistry()
@@ -161,7 +175,7 @@ def test_a_series_that_stands_twice_counts_once():
         (b'{"status":"success","data":{}}', "SCRAPE: JSON was given; allowed: the text of an engine's /metrics page"),
         (b"\x1f\x8bnot gzip", "SCRAPE: starts like gzip but cannot be unpacked; allowed: text, or gzip of it"),
         (gzip.compress(b"a" * (LONGEST_TEXT + 1)), "SCRAPE: unpacks to more than 8.00 MiB; allowed: up to that"),
-        (b"a" * (LONGEST_TEXT + 1), "SCRAPE: 8.00 MiB given; allowed: up to 8.00 MiB"),
+        (b"a" * (LONGEST_TEXT + 1), "SCRAPE: more than 8.00 MiB given; allowed: up to that"),
         (b"\n" * (MOST_LINES + 1), "SCRAPE: 300,001 lines given; allowed: up to 300,000"),
     ],
 )  # fmt: skip

@@ -1,13 +1,14 @@
 """A Prometheus over HTTP: what goes wrong is a sentence, and a real one that scrapes the samples gives their answer."""
 
 import base64
+import itertools
 import json
 import socket
 import subprocess
 import threading
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -85,6 +86,14 @@ def test_nothing_listens():
         (as_json(["not", "an", "object"], 500), "answered with status 500"),
         (lambda *_: (200, "text/html", b"<html>hello</html>"), "does not answer as a Prometheus does"),
         (as_json({"status": "success"}), "does not answer as a Prometheus does"),
+        (as_json({"status": "error", "error": "too many\nsamples"}), "refused the question (200): too many samples"),
+        (as_json({"data": None}), "does not answer as a Prometheus does"),
+        (as_json({"data": {"result": []}}), "does not answer as a Prometheus does"),
+        (as_json({"data": {"result": ["x"]}}), "does not answer as a Prometheus does"),
+        (as_json({"data": {"result": [1e9]}}), "does not answer as a Prometheus does"),
+        (lambda *_: (200, "application/json", b"[" * 200_000), "does not answer as a Prometheus does"),
+        (lambda *_: (500, "application/json", b"[" * 200_000), "answered with status 500"),
+        (lambda *_: (200, "application/json", b" " * (33 << 20)), "has too many series for one answer"),
     ],
 )  # fmt: skip
 def test_an_error_is_a_sentence(reply, sentence):
@@ -100,6 +109,62 @@ def test_a_server_that_hangs(monkeypatch):
     silent = socket.create_server(("127.0.0.1", 0))
     with silent, pytest.raises(CaseError, match=r"did not answer within 0.2 s"):
         prometheus_api.diagnose(f"http://127.0.0.1:{silent.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"])
+def test_a_server_that_drips(start, monkeypatch):
+    """A byte now and then keeps a socket's own timeout from running out."""
+    monkeypatch.setattr(prometheus_http, "ANSWER_S", 0.5)
+    ended = threading.Event()
+
+    def drip(listening):
+        with suppress(OSError):
+            client, _ = listening.accept()
+            with client:
+                client.sendall(start)
+                while not ended.wait(0.05):
+                    client.sendall(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=(listening,))
+        thread.start()
+        begun = time.monotonic()
+        with pytest.raises(CaseError, match=r"did not answer within 0.5 s"):
+            prometheus_api.diagnose(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        assert time.monotonic() - begun < 3
+        ended.set()
+        thread.join(STOP_S)
+
+
+@pytest.mark.parametrize(
+    "series", [None, "x", {}, {"metric": []}, {"metric": {"a": 1}, "value": [1, "1"]}, {"metric": {}, "value": "ab"}]
+)
+def test_a_vector_of_something_else(series):
+    def reply(path, _):
+        if path.endswith("query"):
+            data = {"resultType": "vector", "result": [1_780_000_000, series]}
+        else:
+            data = ["vllm:num_requests_running", 'vllm:x"} or up', None]
+        return 200, "application/json", json.dumps({"data": data}).encode()
+
+    with answering(reply) as url, pytest.raises(CaseError, match="does not answer as a Prometheus does"):
+        prometheus_api.diagnose(url)
+
+
+def test_a_number_beyond_all_numbers_is_not_reported():
+    def reply(path, _):
+        name = "vllm:num_requests_running"
+        if path.endswith("query"):
+            series = {"metric": {prometheus_api.SERIES: name}, "value": [1, "1e999"]}
+            vector = {"resultType": "vector", "result": [series]}
+            data = vector if next(asked) else {"result": [1_780_000_000, "0"]}
+        else:
+            data = [name]
+        return 200, "application/json", json.dumps({"data": data}).encode()
+
+    asked = itertools.count()
+    with answering(reply) as url:
+        assert prometheus_api.diagnose(url)["verdict"] == "not an engine"
 
 
 def test_no_such_series():
@@ -121,7 +186,7 @@ def test_no_such_series():
 @pytest.mark.parametrize(
     "url",
     ["", "prom:9090", "file:///etc/passwd", "ftp://prom", "http://", "http://prom:port", "http://prom?x=1",
-     "http://a b", "gopher://x:1", "http://[::1"],
+     "http://a b", "gopher://x:1", "http://[::1", "http://" + 64 * "a", "http://a..b"],
 )  # fmt: skip
 def test_what_is_no_address(url):
     with pytest.raises(CaseError, match=r"^prometheus: .* given; allowed: an address such as http://localhost:9090$"):

@@ -122,7 +122,7 @@ def test_the_last_admitted_is_preempted_and_comes_back_first():
 
 def test_what_can_never_fit_is_named_and_ends_the_run():
     state = run(config(2), [request(16, 18)])
-    assert state.stuck == "request 0 needs more blocks than the pool has"
+    assert str(state.stuck) == "request 0 needs more blocks than the pool has"
 
 
 def test_an_engine_left_idle_makes_one_empty_step():

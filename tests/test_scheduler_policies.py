@@ -139,7 +139,7 @@ def test_nobody_new_is_admitted_while_anything_is_swapped():
 
 def test_a_full_swap_space_ends_v0():
     state = run(VLLM_V0_SWAP, PAIR, engine(9, host_blocks=3))
-    assert state.stuck == "swap space is full: request 1 needs 4 blocks, 3 are free"
+    assert str(state.stuck) == "swap space is full: request 1 needs 4 blocks, 3 are free"
 
 
 def test_v0_prefills_whole_sequences_and_decodes_pause():

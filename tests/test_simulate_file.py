@@ -62,6 +62,7 @@ CONFIG, FIRST = ("config",), ("requests", 0)
         (CONFIG, "prefix_caching", 1, "config.prefix_caching: 1 given; allowed: true, false"),
         (CONFIG, "blocksize", 16, "config: 'blocksize' is not a setting; allowed: block_size, "),
         (CONFIG, "num_blocks", 2, "prompt_tokens \\+ output_tokens is .*, which never fits; allowed: up to"),
+        (CONFIG, "max_num_batched_tokens", 1, "1 given, which cuts the prompts into .* steps; allowed: a number that"),
         (FIRST, "prompt_tokens", 0, "requests\\[0\\].prompt_tokens: 0 given; allowed: a whole number from 1 to"),
         (FIRST, "arrival_step", -1, "requests\\[0\\].arrival_step: -1 given"),
         (FIRST, "output_tokens", "9", 'requests\\[0\\].output_tokens: "9" given'),
@@ -71,7 +72,8 @@ CONFIG, FIRST = ("config",), ("requests", 0)
         ((), "config", 7, "config: 7 given; allowed: an object with block_size"),
     ],
 )
-def test_a_bad_file_is_refused_in_a_sentence(tmp_path, place, key, value, sentence):
+def test_a_bad_file_is_refused_in_a_sentence(monkeypatch, tmp_path, place, key, value, sentence):
+    monkeypatch.setattr(run_file, "MOST_CHUNKS", 100)
     content = copy.deepcopy(GIVEN)
     target = content
     for step in place:
@@ -92,6 +94,7 @@ def test_a_bad_file_is_refused_in_a_sentence(tmp_path, place, key, value, senten
         (b"\xff\xfe", "allowed: a JSON file of UTF-8 text"),
         (b"[" * 100_000, "is not JSON"),
         (b'{"config": ' + b"9" * 10_000 + b"}", "is not JSON|config: "),
+        (b'{"config": {"num_blocks": 1, "num_blocks": 2}}', "file: 'num_blocks' stands twice in one object"),
     ],
 )
 def test_what_is_no_run_at_all(tmp_path, content, sentence):

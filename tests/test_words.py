@@ -16,10 +16,11 @@ KOREAN = {english: korean for file in FILES for english, korean in tomllib.loads
 
 
 def said() -> Iterator[tuple[str, int, ast.expr]]:
-    """Module, line and first argument of every call of say."""
+    """Module, line and first argument of every call of say, and of Later, which says it afterwards."""
     for file in sorted((ROOT / "kvmodel").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", None)) == "say":
+            called = isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", None))
+            if called in ("say", "Later"):
                 yield str(file.relative_to(ROOT)), node.lineno, node.args[0]
 
 

@@ -1,9 +1,11 @@
 """Arrivals and lengths: their moments, their limits, their files, and the same again for the same seed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from kvmodel import catalog, workload
+from kvmodel import catalog, in_file, workload
 from kvmodel.case import CaseError
 from kvmodel.workload import bursty, fixed, lengths_from_csv, lognormal, named, poisson, trace
 
@@ -63,7 +65,9 @@ def test_a_trace_keeps_its_rows(tmp_path):
         ("arrival_s,prompt_tokens,output_tokens\n1,2,3\n1,0,3\n", "prompt_tokens: '0' given in line 3"),
         ("arrival_s,prompt_tokens,output_tokens\n1,2.5,3\n", "prompt_tokens: '2.5' given"),
         ("arrival_s,prompt_tokens,output_tokens\nnan,2,3\n", "arrival_s: 'nan' given"),
-        ("arrival_s,prompt_tokens,output_tokens\n1,2\n", "output_tokens: 'None' given"),
+        ("arrival_s,prompt_tokens,output_tokens\n1,2\n", "2 values given in line 2 of .*; allowed: 3, as many as"),
+        ("arrival_s,prompt_tokens,output_tokens\n\n1,2,3,4\n", "4 values given in line 3 of .*; allowed: 3"),
+        ("arrival_s,prompt_tokens,output_tokens,prompt_tokens\n1,2,3,4\n", "2 columns prompt_tokens; allowed: one"),
         ("arrival_s,prompt_tokens,output_tokens,priority\n1,2,3,1e99\n", "priority: '1e99' given"),
     ],
 )
@@ -72,6 +76,13 @@ def test_a_bad_trace_is_refused_in_a_sentence(tmp_path, text, sentence):
     path.write_text(text)
     with pytest.raises(CaseError, match=sentence):
         trace(path)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero here")
+def test_a_file_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(in_file, "LARGEST_BYTES", 2**20)
+    with pytest.raises(CaseError, match="^/dev/zero: cannot be read: it is larger than 1.00 MiB$"):
+        trace("/dev/zero")
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
@@ -124,6 +135,9 @@ def test_a_rate_takes_the_place_of_clients_and_the_other_way_round():
         ({"requests_per_s": 0}, "requests_per_s: 0 given"),
         ({"burstiness": -1}, "burstiness: -1 given; allowed: 0 to 100"),
         ({"clients": 0}, "clients: 0 given"),
+        ({"clients": 8, "requests_per_s": 2}, "clients: 8 given beside requests_per_s; allowed: one of them"),
+        ({"name": "real-run", "clients": 8}, "clients: 8 given; allowed: none, real-run has its own arrivals"),
+        ({"name": "real-run", "burstiness": 3}, "burstiness: 3 given; allowed: none, real-run has its own arrivals"),
     ],
 )
 def test_a_bad_choice_is_refused_in_a_sentence(changed, sentence):

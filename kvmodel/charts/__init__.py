@@ -24,7 +24,18 @@ from kvmodel import (
 )
 from kvmodel import scenarios as scenario_table
 from kvmodel.case import Case, CaseError
-from kvmodel.charts import capacity, crossover, evidence, home, kv_size, labels, pressure, roofline, scenarios
+from kvmodel.charts import (
+    capacity,
+    crossover,
+    evidence,
+    home,
+    kv_size,
+    labels,
+    load_curve,
+    pressure,
+    roofline,
+    scenarios,
+)
 from kvmodel.charts import copy_rates as rates
 from kvmodel.charts.series import Row
 from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
@@ -63,6 +74,10 @@ def _pressure(case: Case) -> tuple[Any, ...]:
     asked = pressure_inputs.Pressure(case=case)
     runs = {scheduler: pressure_inputs.run(asked, scheduler) for scheduler in asked.schedulers}
     return runs, pressure_inputs.load_text(asked, next(iter(runs.values())))
+
+
+def _load_curve(case: Case) -> tuple[Any, ...]:
+    return pressure_inputs.curves(pressure_inputs.Pressure(case=case))
 
 
 def _of(compute: Callable[[Comparison], Any]) -> Callable[[Case], tuple[Any, ...]]:
@@ -104,6 +119,9 @@ _CHARTS = {
         _parts, crossover.stacked_parts, crossover.stacked_parts_alt, crossover.stacked_parts_points
     ),
     "pressure": _Chart(_pressure, pressure.by_second, pressure.by_second_alt, pressure.by_second_points),
+    "load-curve": _Chart(
+        _load_curve, load_curve.load_curve, load_curve.load_curve_alt, load_curve.load_curve_points
+    ),
     "figure19": _Chart(
         lambda case: (figure19.figure19(),), crossover.figure19, crossover.figure19_alt, crossover.figure19_points
     ),

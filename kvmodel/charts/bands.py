@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, theme
+from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.diagnosis import limit
 from kvmodel.units import significant
@@ -61,3 +61,18 @@ def preemption_scale_alt(per_100: float) -> str:
         limits=", ".join(starts[:-1]),
         last=starts[-1],
     )
+
+
+def preemption_scale_points(per_100: float) -> list[series.Row]:
+    """A row a band: where it begins and ends, and the ratio in the band where it is."""
+    starts = edges()
+    here = min(int(place(per_100)), len(WORDS) - 1)
+    return [
+        {
+            "band": say(words).replace("<br>", " "),
+            "from_per_100": start,
+            "to_per_100": end,
+            "ratio_per_100": per_100 if index == here else None,
+        }
+        for index, (words, start, end) in enumerate(zip(WORDS, starts, [*starts[1:], None], strict=True))
+    ]

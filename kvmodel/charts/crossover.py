@@ -159,19 +159,19 @@ def _values_there(curves: CostCurves, shown: Sequence[str]) -> str:
     )
 
 
-def cost_by_length_points(curves: CostCurves) -> list[series.Row]:
-    """A row a length: likely, low and high delay of each strategy."""
-    return _cost_rows(curves, "tokens")
+def cost_by_length_points(curves: CostCurves, shown: Sequence[str] = STRATEGIES) -> list[series.Row]:
+    """A row a length: likely, low and high delay of each strategy that is shown."""
+    return _cost_rows(curves, "tokens", shown)
 
 
 def cost_by_preemptions_points(curves: CostCurves) -> list[series.Row]:
     """A row a number of preemptions: likely, low and high delay of each strategy."""
-    return _cost_rows(curves, "preemptions")
+    return _cost_rows(curves, "preemptions", STRATEGIES)
 
 
-def _cost_rows(curves: CostCurves, x_name: str) -> list[series.Row]:
+def _cost_rows(curves: CostCurves, x_name: str, shown: Sequence[str]) -> list[series.Row]:
     columns = {x_name: curves.x}
-    for name in STRATEGIES:
+    for name in shown:
         columns |= {
             f"{name}_s": curves.likely_s[name],
             f"{name}_low_s": curves.low_s[name],

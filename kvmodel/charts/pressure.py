@@ -64,7 +64,7 @@ def by_second(runs: Runs, load: Later | str, *, palette: Palette = LIGHT) -> go.
     theme.hover_title(fig, "%{x:,.0f} s")
     for place, (column, heading) in enumerate(headings.items()):
         most = 1.0 if column == "kv_usage" else max(float(np.max(each[column], initial=1)) for each in drawn.values())
-        ticks = [0.0, 0.5, 1.0] if column == "kv_usage" else lanes.round_steps(most, 4)
+        ticks = [0.0, 0.5, 1.0] if column == "kv_usage" else lanes.round_steps(most, min(int(most), 4))
         texts = [format_percent(tick) if column == "kv_usage" else format_count(tick) for tick in ticks]
         yaxis = panels.panel(fig, place, heading, palette, span=(0, 1.05 * most), ticks=ticks, texts=texts)
         for name, look in looks(runs, palette).items():

@@ -103,7 +103,7 @@ def _this_case(fig: Sketch, winners: WinnerMap, palette: Palette) -> None:
     labels.note(
         fig, tokens, rate, say("this case, {rate}", rate=format_rate(rate)), palette.text,
         yshift=15 if rate > _even_at(winners, tokens) else -15,
-        xanchor="right" if labels.fraction(fig, "xaxis", tokens) > 0.6 else "left",
+        xanchor="right" if labels.fraction(fig, "xaxis", tokens) > 0.45 else "left",
     )  # fmt: skip
 
 

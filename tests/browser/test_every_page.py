@@ -75,7 +75,7 @@ def at_rest(page: Page) -> None:
 
 
 def picture(page: Page, name: str) -> None:
-    """The whole page: what scrolls inside of it is drawn out first."""
+    """The whole page: what scrolls in it is drawn out, and stays so, as axe tells the contrast of what is in view."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     size = page.viewport_size
     assert size is not None
@@ -83,7 +83,6 @@ def picture(page: Page, name: str) -> None:
     page.set_viewport_size({"width": size["width"], "height": max(size["height"], min(int(tall), 12_000))})
     page.wait_for_timeout(400)
     page.screenshot(path=PICTURES / f"{name}.png")
-    page.set_viewport_size(size)
 
 
 def violations(page: Page) -> list[str]:

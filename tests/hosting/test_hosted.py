@@ -188,7 +188,7 @@ def test_the_largest_scrape_that_a_page_takes_may_be_uploaded(replica: Replica) 
     answer = connection.getresponse()
     answer.read()
     connection.close()
-    assert answer.status == 400, "no such session: the app itself has answered"
+    assert answer.status == 403, "no session of that name: the app itself has answered"
 
 
 class TestChartsByAddress:

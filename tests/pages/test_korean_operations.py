@@ -107,6 +107,21 @@ def test_a_pool_that_is_too_small() -> None:
     assert not english(at)
 
 
+def test_why_a_kept_run_could_not_go_on() -> None:
+    """The run is kept for all readers; each is told in the own language."""
+    full = {
+        "scheduler": "vllm-v0-swap",
+        "host_gib": "0.2",
+        "requests": "100",
+        "requests_per_s": "10",
+        "num_blocks": "1500",
+    }
+    assert any("swap space is full" in text for text in shown(visit.opened("pressure", **full)))
+    at = visit.opened("pressure", lang="ko", **full)
+    assert any("스왑 공간이 가득 찼다" in text for text in shown(at))
+    assert not english(at)
+
+
 def test_claims() -> None:
     at = visit.opened("claims", lang="ko")
     cited = prose.sections_in("ko", "claims")["sources"]

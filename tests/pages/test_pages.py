@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from visit import inputs, opened
+from visit import components, inputs, opened
 
 from explorer import prose
 from explorer.controls import MAIN, MORE, query_of
@@ -26,7 +26,7 @@ def texts(at: AppTest) -> str:
 
 def charts(at: AppTest) -> list[Any]:
     """Drawn by plotly, or by the page's own script (the live crossover)."""
-    return [*at.get("plotly_chart"), *at.get("bidi_component")]
+    return [*at.get("plotly_chart"), *components(at, "kv_live_crossover")]
 
 
 @pytest.mark.parametrize("page", WITH_INPUTS)

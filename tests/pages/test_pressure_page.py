@@ -36,7 +36,7 @@ def button(at: AppTest, key: str):
 
 def film(at: AppTest) -> dict[str, object]:
     """What the player was sent."""
-    return json.loads(at.get("bidi_component")[0].proto.json)
+    return json.loads(visit.components(at, "kv_pool")[0].proto.json)
 
 
 class TestAnswer:
@@ -93,6 +93,7 @@ class TestInputs:
             "prefix_caching": "false", "slo_ttft_s": "4", "slo_tpot_ms": "80", "remedy_for": "ttft-p99",
             "num_blocks": "3000", "clients": "20",
         }  # fmt: skip
+        del given["requests_per_s"]  # clients stand in its place
         at = opened(**given, kv_dtype="fp8")
         held = {name: at.session_state[name] for name in given}
         assert {name: str(value).removesuffix(".0").lower() for name, value in held.items()} == given
@@ -171,10 +172,18 @@ class TestLongWork:
         assert "**vllm-v1**: the knee is **between" in said(at)
         assert button(at, "curve_stop") is None
 
+    def test_the_load_curve_can_be_taken_along_as_it_is_shown(self):
+        at = opened(**SMALL, beside="none")
+        button(at, "curve_begin").click().run()
+        at.session_state["export-load-curve"] = True
+        at.run()
+        assert not at.exception
+        assert {"CSV", "HTML"} <= {file.proto.label for file in at.get("download_button")}
+
     def test_another_input_makes_it_old(self):
         at = opened(**SMALL, beside="none")
         button(at, "curve_begin").click().run()
-        at.slider(key="pool_percent").set_value(9).run()
+        at.number_input(key="pool_percent").set_value(9).run()
         assert len(at.get("plotly_chart")) == 1
         assert prose.text("pressure", "changed") in [caption.value for caption in at.caption]
         assert button(at, "curve_begin") is not None

@@ -2,24 +2,53 @@
 
 import ast
 import json
+import re
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+import streamlit as st
 import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import export
 from explorer import links as page_links
 from explorer.frame import PAGES
-from kvmodel import __version__, charts, links, out_file
+from kvmodel import __version__, charts, links, out_file, table_files
 from kvmodel.case import DEFAULTS, Case
+from kvmodel.units import significant
+from tests.test_table_files import read_csv, read_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
+COLOUR = re.compile(r":gray\[(.*?)\]")
 
 
 def opened(file: str, query: dict[str, str]) -> AppTest:
     return visit.visited(file, **query).run()
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the download buttons of the last run make when they are pressed, by name; pictures are left out."""
+    found: dict[str, str] = {}
+
+    def button(label: str, data: Any, file_name: str, *_: Any, **__: Any) -> None:
+        if file_name.endswith((".csv", ".md")):
+            found[file_name] = data() if callable(data) else data
+
+    monkeypatch.setattr(st, "download_button", button)
+    return found
+
+
+def with_menu(file: str, key: str, query: dict[str, str]) -> AppTest:
+    """A page with one of its menus open."""
+    at = opened(file, query)
+    at.session_state[key] = True
+    at.run()
+    assert not at.exception
+    return at
 
 
 def test_a_link_opens_the_same_numbers() -> None:
@@ -83,8 +112,20 @@ def test_an_open_menu_offers_every_kind_of_file(monkeypatch: pytest.MonkeyPatch)
         assert not at.exception
         assert [button.proto.label for button in at.get("download_button")] == offered.split()
         framed = next(code.value for code in at.code if "iframe" in code.value)
-        assert "/embed?v=1&amp;" in framed or "/embed?v=1&" in framed
+        assert links.case_of(parse_qsl(urlsplit(source_of(framed)).query.partition("&chart=")[0])) == Case(tokens=5000)
         assert "chart=roofline" in framed
+
+
+def source_of(framed: str) -> str:
+    """The address of an iframe as a browser reads it: some names of inputs begin like those of characters."""
+    found: list[str] = []
+
+    class Frames(HTMLParser):
+        def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+            found.append(dict(attributes)["src"] or "")
+
+    Frames().feed(framed)
+    return found[0]
 
 
 def test_what_a_page_shows_is_what_it_exports() -> None:
@@ -96,6 +137,96 @@ def test_what_a_page_shows_is_what_it_exports() -> None:
     assert out_file.chart_file("roofline", Case(tokens=5000), ".csv") == out_file.as_csv(
         charts.points("roofline", Case(tokens=5000))
     )
+
+
+TABLES = {
+    "home": {"sources": "true"},
+    "path": {"step": "10", "answers": "remedy-skip"},
+    "kv_size": {},
+    "crossover": {},
+    "scenarios": {},
+    "capacity": {},
+    "pressure": {"requests": "100"},
+    "diagnose": {"sample": "pressure"},
+    "evidence": {},
+    "claims": {},
+}
+
+
+@pytest.mark.parametrize("page", TABLES)
+def test_every_table_of_a_page_is_taken_along(page: str, files: dict[str, str]) -> None:
+    at = with_menu(PAGES[page], "page-tables", TABLES[page])
+    assert len(at.table) > 0
+    tables = [name.removesuffix(".md") for name in files if name.endswith(".md") and f"{name[:-3]}.csv" in files]
+    assert len(tables) == len(at.table), "a CSV and a Markdown file each"
+    for name, table in zip(tables, at.table, strict=True):
+        shown = [list(table.value.columns), *table.value.to_numpy().tolist()]
+        assert read_csv(files[f"{name}.csv"]) == [[table_files.plain_text(cell) for cell in row] for row in shown]
+        cells = [[COLOUR.sub(r"\1", cell.translate(table_files.UNSEEN)) for cell in row] for row in shown]
+        assert read_markdown(files[f"{name}.md"]) == cells
+
+
+def test_a_cell_without_markup_is_in_the_csv_as_it_is_shown(files: dict[str, str]) -> None:
+    at = with_menu("app.py", "page-tables", {"lang": "ko"})
+    (table,) = at.table
+    rows = [list(table.value.columns), *table.value.to_numpy().tolist()]
+    assert read_csv(files["prices.csv"]) == [[cell.translate(table_files.UNSEEN) for cell in row] for row in rows]
+
+
+def test_a_log_that_was_pasted_is_no_formula_in_a_spreadsheet(files: dict[str, str]) -> None:
+    at = opened("pages/7_capacity.py", {})
+    log = "INFO [gpu_worker.py] Available KV cache memory: 56.60 GiB\nmodel='=HYPERLINK(1)', dtype=torch.bfloat16"
+    at.session_state["log_text"], at.session_state["page-tables"] = log, True
+    at.run()
+    assert not at.exception
+    cells = [cell for row in read_csv(files["log-figures.csv"]) for cell in row]
+    assert "'=HYPERLINK(1)" in cells
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "@"))]
+
+
+def test_a_page_without_tables_has_no_menu_of_them() -> None:
+    at = with_menu("pages/2_roofline.py", "page-tables", {})
+    assert not at.get("download_button")
+
+
+CHARTS = [
+    ("home", {}, "crossover"),
+    ("home", {"plain": "true"}, "crossover"),
+    ("kv_size", {"compare": "llama-2-7b"}, "kv-size"),
+    ("roofline", {"tokens": "5000"}, "roofline"),
+    ("crossover", {"view": "copy-rate"}, "crossover-copy-rate"),
+    ("crossover", {"lang": "ko"}, "parts"),
+    ("scenarios", {}, "scenarios"),
+    ("capacity", {}, "capacity"),
+    ("pressure", {"requests": "100"}, "pressure"),
+    ("evidence", {}, "evidence"),
+    ("path", {"step": "3", "answers": "copy-skip"}, "path-copy"),
+    ("claims", {"claim": "A10"}, "claim-A10"),
+    ("diagnose", {"sample": "pressure"}, "bands"),
+]
+
+
+@pytest.mark.parametrize(("page", "query", "key"), CHARTS)
+def test_the_table_of_a_chart_is_what_its_csv_has(
+    page: str, query: dict[str, str], key: str, files: dict[str, str]
+) -> None:
+    at = with_menu(PAGES[page], f"export-{key}", query)
+    header, *rows = read_csv(next(text for name, text in files.items() if name.endswith(".csv")))
+    every = -(-len(rows) // export.MOST_ROWS)
+    table = next(table.value for table in at.table if list(table.value.columns) == header)
+    cells = [[table_files.plain_text(cell) for cell in row] for row in table.to_numpy().tolist()]
+    assert cells == [[seen(cell) for cell in row] for row in rows[::every]]
+    assert len(cells) <= export.MOST_ROWS
+    assert every == 1 or any(f"{len(rows)}" in caption.value for caption in at.caption)
+
+
+def seen(cell: str) -> str:
+    """A cell of a CSV as the table of a chart has it: numbers to four digits, whole ones with all."""
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell or "–"
+    return f"{number:,.0f}" if number.is_integer() else significant(number, 4)
 
 
 @pytest.mark.parametrize("name", charts.NAMES)

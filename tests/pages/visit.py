@@ -32,6 +32,11 @@ def opened(page: str, **query: str | list[str]) -> AppTest:
     return at
 
 
+def components(at: AppTest, name: str) -> list[Any]:
+    """The components of our own of one name that a page shows."""
+    return [found for found in at.get("bidi_component") if found.proto.component_name == name]
+
+
 def inputs(at: AppTest) -> dict[str, Any]:
     """What the controls hold, shown or not, by Case field."""
     return dict(at.session_state[KEPT])
