@@ -353,7 +353,9 @@ def test_locks_pin_and_hash_every_requirement() -> None:
         wanted = [line for line in (run.ROOT / requirements).read_text().splitlines() if "==" in line]
         assert wanted
         for requirement in wanted:
-            assert f"\n{requirement} \\\n    --hash=sha256:" in locked
+            pin, _, marker = requirement.replace('"', "'").partition(";")
+            line = f"{pin.strip()} ; {marker.strip()}" if marker else pin
+            assert f"\n{line} \\\n    --hash=sha256:" in locked
         assert "://" not in locked
 
 
