@@ -11,6 +11,7 @@ from kvmodel.units import (
     format_count,
     format_percent,
     format_rate,
+    format_ratio,
     format_seconds,
     significant,
 )
@@ -56,7 +57,7 @@ def written(name: str, value: float | str | None, digits: int) -> str:
     if name.endswith("_share"):
         return format_percent(value)
     if name.endswith("_ratio"):
-        return f"{significant(value, digits)}x"
+        return format_ratio(value, digits)
     if name.endswith(("_flop_per_byte", "_flop_per_kv_byte")):
         return f"{significant(value, 3)} FLOP/byte"
     return format_count(value)

@@ -192,6 +192,6 @@ def figure19_figures(figure: Figure19) -> dict[str, str]:
     """Crossing and ratios of the vLLM paper's Figure 19."""
     return {
         "crossing": format_count(figure.crossing_plotted_block_tokens),
-        "ratio": f"{significant(float(figure.ratio[-1]), 3)}x",
-        "ratio_measured": f"{significant(float(figure.ratio_measured[-1]), 3)}x",
+        "ratio": format_ratio(float(figure.ratio[-1]), 3),
+        "ratio_measured": format_ratio(float(figure.ratio_measured[-1]), 3),
     }

@@ -10,7 +10,7 @@ from kvmodel import catalog, pool_plan
 from kvmodel.kv_in_engines import HYBRID_OFF, Kept
 from kvmodel.levers import Lever, freed_bytes
 from kvmodel.pool_plan import Plan
-from kvmodel.units import GIB, format_bytes, format_count, format_percent, significant
+from kvmodel.units import GIB, format_bytes, format_count, format_percent, format_ratio, significant
 
 NONE = "–"
 FEW_REQUESTS = 10  # below, a fraction of a request is worth a digit
@@ -117,7 +117,7 @@ def hybrid_pair(ways: Sequence[Kept]) -> dict[str, str]:
     off = next((way for way in ways if way.mode == HYBRID_OFF), None)
     if off is None:
         return {}
-    times = f"{significant(off.kv_bytes / ways[0].kv_bytes, 2)}x"
+    times = format_ratio(off.kv_bytes / ways[0].kv_bytes)
     return {"on": format_bytes(ways[0].kv_bytes), "off": format_bytes(off.kv_bytes), "times": times}
 
 

@@ -7,6 +7,8 @@ GB is 10^9 bytes and GiB is 2^30; memory is shown in GiB, rates in GB/s.
 import functools
 import math
 
+from kvmodel.words import say
+
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 TFLOP = 10**12
@@ -108,13 +110,13 @@ def format_tokens(tokens: float) -> str:
     return format_count(tokens)
 
 
-def format_ratio(ratio: float) -> str:
+def format_ratio(ratio: float, digits: int = 2) -> str:
     """How many times: two digits, "5.4x"; from 100 on no decimals are claimed.
 
     >>> format_ratio(5.432), format_ratio(1.18), format_ratio(143.0)
     ('5.4x', '1.2x', '140x')
     """
-    return f"{significant(ratio, 2)}x" if math.isfinite(ratio) else "–"
+    return say("{number}x", number=significant(ratio, digits)) if math.isfinite(ratio) else "–"
 
 
 def format_percent(share: float, digits: int = 2) -> str:

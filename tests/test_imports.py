@@ -13,7 +13,8 @@ PACKAGE = ROOT / "kvmodel"
 
 # A module imports only from the lines above its own (charts also from each other).
 LAYERS = (
-    ("units", "arrays", "words", "table_files"),
+    ("words",),
+    ("units", "arrays", "table_files"),
     ("in_file",),
     ("catalog_rows",),
     ("model_text",),

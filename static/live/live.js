@@ -156,7 +156,7 @@ class Live {
         ...view.delayTexts,
         tokens: data.sliders.tokens.texts[stops.tokens],
         kv: data.kv[stops.tokens],
-        factor: `${significant(more / less, 2)}x`,
+        factor: data.texts["unit.times"].replace("[[times]]", significant(more / less, 2)),
         effective: rate(swap),
         even: rate(recompute),
         preemptions: String(preemptions),
