@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
@@ -17,6 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from benchmarks.pages import asked, received
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "kv.example.com"
 START_S, STOP_S, ANSWER_S = 60, 10, 30
@@ -98,6 +103,12 @@ class Shown:
     charts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     failed: bool = False
+
+
+def in_a_loop(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine, in a thread of its own: a browser test before leaves its loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def visit(port: int, query: str = "", *, page: str = "", path: str = "", host: str = "", cookie: str = "") -> Shown:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,10 @@ from hosting.settings import Settings
 from kvmodel import charts, metrics_text, out_file, pictures
 from kvmodel.case import Case
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import ROOT, Replica, ask, visit
+from tests.hosting.replicas import ROOT, Replica, ask, in_a_loop, visit
 from tests.machine import free_port, missing
 
 MOST = Settings().max_body_bytes
-
-
-def in_a_loop(work):  # type: ignore[no-untyped-def]
-    """The result of a coroutine, in a thread of its own: a browser test before leaves its loop running in this one."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
 
 
 def test_health_and_readiness(replica: Replica) -> None:

@@ -15,6 +15,7 @@ from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.state.session_state import SessionState
 
 from hosting import lean
+from tests.hosting.replicas import in_a_loop
 
 SECTIONS = ("theme", *(f"theme.{category.value}" for category in config.CustomThemeCategories))
 
@@ -145,7 +146,7 @@ def test_messages_come_in_order_and_all_of_them() -> None:
         await asyncio.sleep(5 * lean.FLUSH_S)
         return found
 
-    assert asyncio.run(sent()) == list(range(300))
+    assert in_a_loop(sent()) == list(range(300))
 
 
 def test_what_was_sent_is_shown_while_the_script_goes_on() -> None:
@@ -157,7 +158,7 @@ def test_what_was_sent_is_shown_while_the_script_goes_on() -> None:
         await asyncio.wait_for(seen.wait(), 5)
         return seen.is_set()
 
-    assert asyncio.run(shown())
+    assert in_a_loop(shown())
 
 
 def test_a_callback_that_fails_does_not_stop_the_next(caplog: pytest.LogCaptureFixture) -> None:
@@ -170,7 +171,7 @@ def test_a_callback_that_fails_does_not_stop_the_next(caplog: pytest.LogCaptureF
         await asyncio.sleep(10 * lean.FLUSH_S)
         return found
 
-    assert asyncio.run(sent()) == ["next"]
+    assert in_a_loop(sent()) == ["next"]
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -183,7 +184,7 @@ def test_a_session_that_is_gone_is_kept_by_nothing() -> None:
         gc.collect()
         return sum(isinstance(thing, Session) for thing in gc.get_objects())
 
-    assert asyncio.run(left()) == 0
+    assert in_a_loop(left()) == 0
 
 
 def test_a_session_holds_the_same_however_it_is_read() -> None:

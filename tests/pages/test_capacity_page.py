@@ -39,7 +39,7 @@ def explained(text: str, **query: str) -> AppTest:
 
 
 def lever_rows(at: AppTest) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in at.table[0].value.values.tolist()}
+    return {row[0]: row[1:] for row in visit.cells(at.table[0])}
 
 
 # --- what fits ---
@@ -133,8 +133,8 @@ def test_a_tp_that_does_not_divide_the_heads_is_a_sentence():
 def test_every_lever_of_the_question_frees_something():
     rows = lever_rows(opened())
     assert rows["as it is"][0] == "–"
-    assert rows["KV in fp8"][0] == "+28.32\N{NO-BREAK SPACE}GiB"
-    assert rows["utilisation 97\N{NO-BREAK SPACE}%"][0] == "+3.96\N{NO-BREAK SPACE}GiB"
+    assert rows["KV in fp8"][0] == "+28.32 GiB"
+    assert rows["utilisation 97 %"][0] == "+3.96 GiB"
     assert set(map(len, rows.values())) == {4}
     assert len(rows) == 7
 
@@ -142,7 +142,7 @@ def test_every_lever_of_the_question_frees_something():
 def test_with_whole_prompts_at_once_the_longest_length_frees_memory():
     rows = lever_rows(opened(model="llama-3.1-8b", unchunked="true", max_model_len="32768"))
     shorter = next(cells for name, cells in rows.items() if name.startswith("requests of at most 16,384"))
-    assert shorter[0] == "+1.69\N{NO-BREAK SPACE}GiB"
+    assert shorter[0] == "+1.69 GiB"
 
 
 def test_the_lines_of_every_engine():
@@ -166,7 +166,7 @@ def test_a_log_is_explained_and_agrees():
     said = texts(at)
     assert prose.label("capacity", "log_good") in said
     answer = log_answer.explain_text(LOG, Case(), {"model": start_log.model_of(LOG, Case())})
-    checks = at.table[1].value.values.tolist()
+    checks = visit.cells(at.table[1])
     assert len(checks) == len(answer["findings"])
     assert {row[4] for row in checks} <= {
         prose.label("capacity", f"log_mark.{mark}") for mark in start_log.MARKS.values()
@@ -188,7 +188,7 @@ def test_a_wrong_model_is_flagged():
     at = explained(nameless)
     assert prose.label("capacity", "log_bad") in texts(at)
     assert "held against **Llama 3 8B**, the model chosen above" in texts(at)
-    marks = [row[4] for row in at.table[1].value.values.tolist()]
+    marks = [row[4] for row in visit.cells(at.table[1])]
     assert prose.label("capacity", "log_mark.wrong") in marks
 
 
@@ -217,7 +217,7 @@ def test_markup_in_a_log_stays_text():
     evil = "model='[x](http://192.0.2.1/)<img>' GPU KV cache size: 1,000 tokens Available KV cache memory: 1.00 GiB"
     at = explained(evil)
     shown = [element.value for element in at.markdown]
-    shown += [str(cell) for table in at.table for row in table.value.values.tolist() for cell in row]
+    shown += [str(cell) for table in at.table for row in visit.cells(table) for cell in row]
     assert not [words for words in shown if "](http" in words or "<img" in words.replace("\\<", "")]
 
 

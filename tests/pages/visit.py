@@ -40,3 +40,8 @@ def components(at: AppTest, name: str) -> list[Any]:
 def inputs(at: AppTest) -> dict[str, Any]:
     """What the controls hold, shown or not, by Case field."""
     return dict(at.session_state[KEPT])
+
+
+def cells(table: Any) -> list[list[str]]:
+    """Rows of a table as they are read: what keeps a number and its unit on one line is a space."""
+    return [[str(cell).replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.value.values.tolist()]
