@@ -1,6 +1,6 @@
 """Many visitors at once on the hosted form, server and visitors on this one machine.
 
-    python -m benchmarks.load [--sessions 50] [--seconds 60] [--every 2] [--pages roofline,kv_size]
+    python -m benchmarks.load [--sessions 50] [--seconds 60] [--every 2] [--pages roofline,kv_size] [--typed]
 
 First a burst: all sessions open a page at the same moment. Then each chooses a model of its own and moves the sequence
 length from stop to stop of its slider every few seconds, at moments of its own. A time goes from the message that asks
@@ -10,6 +10,7 @@ in which memory must not grow after the first five minutes: a line a minute says
 
 import argparse
 import asyncio
+import functools
 import os
 import random
 import resource
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,7 +36,9 @@ from kvmodel.comparison import compare_case
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("", "kv_size", "roofline", "crossover")
 ANSWER_S = 60
-LENGTHS = [length for length in basis.basis(compare_case(Case())).lengths if 256 <= length <= 8192]
+LEAST_TOKENS, MOST_TOKENS = 256, 8192
+STOPS = [at for at in basis.basis(compare_case(Case())).lengths if LEAST_TOKENS <= at <= MOST_TOKENS]
+TYPED = range(LEAST_TOKENS + 1, MOST_TOKENS, 7)
 KIB_PER_MIB = 1024
 P95_MS, BURST_S, MOST_MIB = 150, 2.0, 250
 
@@ -94,25 +97,32 @@ async def run(
 
 def chosen_model(states: WidgetStates, session: int) -> None:
     """Another model for each of many sessions, small ones first: those fit the GPU that the page begins with."""
-    fitting = [name for name in catalog.model_ids() if fits(name)]
+    fitting = fitting_models()
     for widget in states.widgets:
         if widget.string_value in fitting:
             widget.string_value = fitting[session % len(fitting)]
 
 
+@functools.cache
+def fitting_models() -> list[str]:
+    """Worked out before the load begins: the sessions have one processor with the server."""
+    return [name for name in catalog.model_ids() if fits(name)]
+
+
 def fits(model: str) -> bool:
     try:
-        return bool(compare_case(Case(model=model, tokens=8192)))
+        compare_case(Case(model=model, tokens=MOST_TOKENS))
     except CaseError:
         return False
+    return True
 
 
 class Load:
     """The sessions, what they measured, and how many failed."""
 
-    def __init__(self, port: int, pages: tuple[str, ...], sessions: int) -> None:
+    def __init__(self, port: int, pages: tuple[str, ...], sessions: int, lengths: Sequence[float]) -> None:
         self.address = f"ws://127.0.0.1:{port}/_stcore/stream"
-        self.pages, self.sessions = pages, sessions
+        self.pages, self.sessions, self.lengths = pages, sessions, lengths
         self.first_s: list[float] = []
         self.moved_ms: list[float] = []
         self.errors: list[str] = []
@@ -132,7 +142,7 @@ class Load:
                 await asyncio.sleep(chance.uniform(0, every_s))
                 chosen_model(states, index)
                 while time.perf_counter() < until[0]:
-                    tokens.double_value = chance.choice(LENGTHS)
+                    tokens.double_value = chance.choice(self.lengths)
                     taken_s, _ = await run(connection, page, states, part)
                     self.moved_ms.append(1000 * taken_s)
                     await asyncio.sleep(max(0.0, chance.uniform(0.8, 1.2) * every_s - taken_s))
@@ -183,10 +193,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--every", type=float, default=2)
     parser.add_argument("--pages", default=",".join(PAGES), help="by their paths, the first page by nothing")
+    parser.add_argument("--typed", action="store_true", help="lengths as typed, not those where the slider stops")
     chosen = parser.parse_args()
+    fitting_models()
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     with server() as (port, pid):
-        load = Load(port, tuple(chosen.pages.split(",")), chosen.sessions)
+        load = Load(port, tuple(chosen.pages.split(",")), chosen.sessions, TYPED if chosen.typed else STOPS)
         print(f"{chosen.sessions} sessions, a move every {chosen.every:g} s, other load {os.getloadavg()[0]:.1f}")
         before_s = processor_s(pid)
         asyncio.run(load.all(chosen.every, chosen.seconds, pid))
