@@ -6,17 +6,12 @@ arrays) and "pressure" (a server under a workload: the totals of a simulated run
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from typing import Any
 
 from kvmodel import answers, own_inputs, pressure, row_results
@@ -112,37 +107,6 @@ def require_values(what: str, grid: Grid, own: tuple[str, ...]) -> None:
             if what == "pressure":
                 pressure.engine(given)
                 pressure.require_workload(given)
-
-
-# --- executors ---
-
-
-@contextmanager
-def processes(number: int) -> Iterator[Executor]:
-    """Processes of this machine, which end with the block, with an interrupt, and with this process if it is killed."""
-    context = get_context("spawn")  # threads of the caller, a test's or an app's, are not copied
-    ends, lifeline = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(number, mp_context=context, initializer=end_with_caller, initargs=(ends,))
-    try:
-        yield pool
-    except BaseException:
-        lifeline.close()  # tasks under way are given up
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-        lifeline.close()
-        ends.close()
-
-
-def end_with_caller(lifeline: Connection) -> None:
-    """In a worker: leave an interrupt to the caller, and end when its side of the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=wait_and_end, args=(lifeline,), daemon=True).start()
-
-
-def wait_and_end(lifeline: Connection) -> None:
-    lifeline.poll(None)
-    os._exit(1)
 
 
 @contextmanager

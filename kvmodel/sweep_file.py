@@ -13,6 +13,7 @@ from typing import Any
 from kvmodel import out_file, own_inputs, sweep
 from kvmodel.case import DEFAULTS, Case, CaseError
 from kvmodel.sweep_grid import Grid, grid
+from kvmodel.sweep_processes import processes
 
 SUFFIXES = (".csv", ".parquet")
 TASKS_WORTH_PROCESSES = 4  # starting processes takes as long as about so many tasks
@@ -66,7 +67,7 @@ def executor(own: Mapping[str, Any], cases: Grid) -> AbstractContextManager[Exec
     number = min(own["processes"] or os.cpu_count() or 1, tasks)
     if number == 1 or (own["processes"] is None and tasks < TASKS_WORTH_PROCESSES):
         return nullcontext()
-    return sweep.processes(number)
+    return processes(number)
 
 
 def parquet_module() -> Any:

@@ -101,7 +101,7 @@ LAYERS = (
     ("operations", "diagnose_text", "simulation_text", "remedies_text", "log_answer", "log_text"),
     ("evidence_lines",),
     ("rows", "sweep_grid"),
-    ("sweep",),
+    ("sweep", "sweep_processes"),
     ("sweep_file",),
     ("commands",),
     ("cli",),

@@ -19,6 +19,7 @@ from kvmodel.cli import main, run
 from kvmodel.commands import CASE, LOAD, SERVER, SLO
 from kvmodel.comparison import as_json, compare_case
 from kvmodel.sweep_grid import MOST_CASES, Grid, grid
+from kvmodel.sweep_processes import processes
 
 ROOT = Path(__file__).resolve().parents[1]
 UNDER_LOAD = ["--what", "pressure", "--requests", "60", "--num-blocks", "2500", "--requests-per-s", "12"]
@@ -185,7 +186,7 @@ def test_threads_give_the_same_rows(here):
 
 
 def test_processes_give_the_same_rows_and_end(here):
-    with sweep.processes(2) as executor:
+    with processes(2) as executor:
         assert rows_on(executor) == here
         workers = list(executor._processes.values())
     assert workers
@@ -193,7 +194,7 @@ def test_processes_give_the_same_rows_and_end(here):
 
 
 def interrupted(workers):
-    with sweep.processes(1) as executor:
+    with processes(1) as executor:
         under_way = executor.submit(time.sleep, 60)
         wait_for(under_way.running)
         workers.extend(executor._processes.values())
@@ -259,23 +260,30 @@ def test_a_dask_cluster_gives_the_same_rows(here, tmp_path):
 # --- interrupts ---
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupt_leaves_nothing(sent, tmp_path):
-    """Neither half a file nor a process, whether it is asked to end or killed."""
+@pytest.mark.parametrize(
+    ("sent", "send"),
+    [(signal.SIGINT, os.kill), (signal.SIGINT, os.killpg), (signal.SIGKILL, os.kill)],
+    ids=["asked", "from a terminal", "killed"],
+)
+def test_an_interrupt_leaves_nothing(sent, send, tmp_path):
+    """Neither half a file nor a process, whether it is asked to end, its workers too, or killed."""
     path = tmp_path / "grid.csv"
     seeds = ",".join(map(str, range(500)))
     process = subprocess.Popen(
         [sys.executable, "-m", "kvmodel", "sweep", "--what", "pressure", "--requests", "3000", "--over",
          f"seed={seeds}", "--processes", "2", "-o", str(path)],
-        cwd=ROOT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        cwd=ROOT, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), start_new_session=True,
+        stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
         workers = wait_for(lambda: found if len(found := children(process.pid)) >= 3 else None)  # and their tracker
-        process.send_signal(sent)
+        send(process.pid, sent)
         assert process.wait(30) == (130 if sent == signal.SIGINT else -signal.SIGKILL)
     finally:
         process.kill()
     wait_for(lambda: not any(map(runs, workers)))
+    assert sent == signal.SIGKILL or process.stderr.read() == b""
+    process.stderr.close()
     assert not any(tmp_path.iterdir())
 
 
