@@ -37,6 +37,7 @@ except SettingsError as error:
 for option, value in for_streamlit(settings).items():
     config.set_option(option, value)
 log.set_up(settings.log_level)
+server.one_arena()
 
 
 @asynccontextmanager
@@ -74,8 +75,11 @@ app = st.App(
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
-        print(f"The settings are good: http://{settings.address}:{settings.port}{settings.prefix}/")
+        for port in settings.ports:
+            print(f"The settings are good: http://{settings.address}:{port}{settings.prefix}/")
     elif sys.argv[1:]:
         sys.exit(f"serve.py: {sys.argv[1]!r} given; allowed: --check, or nothing and settings in the environment")
     else:
         server.run(app, settings)
+elif settings.replicas > 1:
+    sys.exit(f"KV_EXPLORER_REPLICAS: {settings.replicas} given; allowed with streamlit run: 1, or python serve.py")

@@ -17,7 +17,8 @@ FOLDER = Path(__file__).resolve().parent.parent / "static"
 def component(name: str, folder: str, scripts: tuple[str, ...]) -> Any:
     """The component of a folder of static/, whose first script is the one that is loaded.
 
-    Where it cannot be loaded, its element shows the text that its data calls "failed".
+    Its data goes in a list of one: of a dictionary Streamlit asks for each value whether it is a table, by way of
+    pandas. Where it cannot be loaded, its element shows the text that its data calls "failed".
     """
     version = hashlib.sha256("".join(text_of(folder, script) for script in scripts).encode()).hexdigest()[:12]
     loader = (FOLDER / "loader.js").read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
-from explorer import page_tables, prose
+from explorer import arrow_tables, prose
 from explorer.frame import PAGE, PAGES
 from explorer.links import PAGE_KEYS
 from kvmodel import charts, links, out_file, pictures, report, report_markup
@@ -119,7 +119,7 @@ def plotted(points: list[Row]) -> None:
     numbers = {"every": str(every), "count": format_count(len(points))}
     st.caption(prose.text("share", "every_row" if every == 1 else "some_rows", numbers))
     columns = out_file.columns_of(points)
-    page_tables.draw(columns, [[cell(point.get(column)) for column in columns] for point in points[::every]])
+    arrow_tables.draw(columns, [[cell(point.get(column)) for column in columns] for point in points[::every]])
 
 
 def cell(value: float | str | None) -> str:

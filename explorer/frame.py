@@ -84,10 +84,8 @@ def bare(page: str) -> None:
 def warm_up() -> None:
     """Import what every page needs, then keep it out of the collector's way.
 
-    Streamlit collects garbage after every rerun; with plotly and pandas loaded that takes longer than the page.
+    Streamlit collects garbage after every rerun; with plotly loaded that takes longer than the page.
     """
-    import pandas  # noqa: F401
-
     import kvmodel.charts.theme  # noqa: F401
 
     gc.collect()

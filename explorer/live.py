@@ -50,7 +50,7 @@ def crossover_of(result: Comparison) -> None:
     else:
         shown = controls.only()[0] or controls.FIELDS
         data = payload(basis_of(result.case), turn=chosen().get("turn"), shown=shown)
-        COMPONENT(key=KEY, data=data, on_chosen_change=take)
+        COMPONENT(key=KEY, data=[data], on_chosen_change=take)
         st.caption(prose.text("live", "note"))
     if has_swap:
         verdict.of_engine(result)

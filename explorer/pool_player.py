@@ -33,7 +33,7 @@ COMPONENT = component("kv_pool", "pool", SCRIPTS)
 def player(runs: Mapping[str, Results], block_tokens: int) -> None:
     """The picture of these runs; the time at which the reader leaves it goes into the URL."""
     films = {name: pool_film.film(results, block_tokens) for name, results in runs.items()}
-    COMPONENT(key=KEY, data=payload(runs, films), on_at_change=take)
+    COMPONENT(key=KEY, data=[payload(runs, films)], on_at_change=take)
     st.caption(prose.text("pressure", "film_note"))
     cut = [name for name, film in films.items() if film.cut]
     if cut:

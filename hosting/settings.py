@@ -13,6 +13,7 @@ PREFIX = "KV_EXPLORER_"
 PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*)(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 HOST = re.compile(r"(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
 ORIGIN = re.compile(r"https?://(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?::\d{1,5})?")
+LAST_PORT = 65535
 THIS_MACHINE = ("localhost", "127.0.0.1")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -78,7 +79,8 @@ class Settings:
     """
 
     address: str = setting("127.0.0.1", address)
-    port: int = setting(8501, whole(1, 65535))
+    port: int = setting(8501, whole(1, LAST_PORT))
+    replicas: int = setting(1, whole(1, 64))
     base_path: str = setting("", base_path)
     allowed_hosts: tuple[str, ...] = setting((), hosts)
     frame_ancestors: tuple[str, ...] = setting(("'self'",), ancestors)
@@ -91,6 +93,11 @@ class Settings:
     def prefix(self) -> str:
         """What stands before every path: empty, or a slash and the base path."""
         return f"/{self.base_path}" if self.base_path else ""
+
+    @property
+    def ports(self) -> range:
+        """One a replica."""
+        return range(self.port, self.port + self.replicas)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -114,6 +121,11 @@ def read(environment: Mapping[str, str]) -> Settings:
         except ValueError as allowed:
             raise SettingsError(f"{variable}: {text[:40]!r} given; allowed: {allowed}") from None
     settings = Settings(**chosen)
+    if settings.ports[-1] > LAST_PORT:
+        raise SettingsError(
+            f"{PREFIX}REPLICAS: {settings.replicas} given, one a port from {settings.port} on; "
+            f"allowed: as many as there are to {LAST_PORT}"
+        )
     if not ipaddress.ip_address(settings.address).is_loopback and not settings.allowed_hosts:
         raise SettingsError(
             f"{PREFIX}ALLOWED_HOSTS: none given for address {settings.address}, which others can reach; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
@@ -9,9 +10,19 @@ import explorer
 import kvmodel
 from explorer.frame import warm_up
 
+IMPORTED_LATE = (
+    "PIL.Image", "anyio._backends._asyncio", "plotly.offline", "streamlit.emojis", "streamlit.web.bootstrap", "uvloop",
+)  # fmt: skip
 
+
+@functools.cache
 def before_the_first_visitor() -> None:
-    """Import all modules that pages use, then keep what stays out of the garbage collector's way."""
+    """Import all modules that pages use, then keep what stays out of the garbage collector's way.
+
+    What is imported before a fork, replicas share.
+    """
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
     for package in (explorer, kvmodel):
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             if not module.name.endswith(".__main__"):

@@ -4,7 +4,7 @@ export default async function (mounting) {
     const component = await import(new URL("app/static/[[script]]?v=[[version]]", document.baseURI));
     return component.default(mounting);
   } catch (error) {
-    mounting.parentElement.querySelector("[role=group]").textContent = mounting.data.texts.failed;
+    mounting.parentElement.querySelector("[role=group]").textContent = mounting.data[0].texts.failed;
     console.error(error);
   }
 }

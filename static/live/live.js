@@ -13,7 +13,7 @@ const PARTS = {
 };
 const mounted = new WeakMap();
 
-export default async function ({ data, parentElement, setStateValue }) {
+export default async function ({ data: [data], parentElement, setStateValue }) {
   const live = mounted.get(parentElement) ?? new Live(parentElement);
   mounted.set(parentElement, live);
   live.send = (values) => setStateValue("chosen", values);

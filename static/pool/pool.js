@@ -13,7 +13,7 @@ const STATES = ["prefill", "decode", "recompute", "kept"]; // of a stretch
 const SVG = "http://www.w3.org/2000/svg";
 const mounted = new WeakMap();
 
-export default function ({ data, parentElement, setStateValue }) {
+export default function ({ data: [data], parentElement, setStateValue }) {
   const player = mounted.get(parentElement) ?? new Player(parentElement);
   mounted.set(parentElement, player);
   player.send = (seconds) => setStateValue("at", seconds);

@@ -24,6 +24,7 @@ def test_without_any_variable_it_serves_this_machine() -> None:
     ("name", "text", "field", "value"),
     [
         ("PORT", "8080", "port", 8080),
+        ("REPLICAS", "2", "replicas", 2),
         ("ADDRESS", "0.0.0.0", "address", "0.0.0.0"),
         ("ADDRESS", "::1", "address", "::1"),
         ("BASE_PATH", "/tools/kv/", "base_path", "tools/kv"),
@@ -51,6 +52,7 @@ def test_what_is_taken(name: str, text: str, field: str, value: object) -> None:
         ("BASE_PATH", "../etc", "a path such as kv"),
         ("BASE_PATH", "a b", "a path such as kv"),
         ("ALLOWED_HOSTS", "http://kv.example.com", "host names without ports"),
+        ("REPLICAS", "0", "a whole number from 1 to 64"),
         ("ALLOWED_HOSTS", " , ", "host names without ports"),
         ("FRAME_ANCESTORS", "*", "none, self, or origins"),
         ("FRAME_ANCESTORS", "https://a.example; script-src *", "none, self, or origins"),
@@ -87,6 +89,12 @@ def test_what_pages_take_passes_the_app_and_the_proxy_before_it() -> None:
     assert in_mib
     assert most <= int(in_mib[1]) * MIB
     assert f"`KV_EXPLORER_MAX_BODY_BYTES` | `{most}`" in (ROOT / "docs" / "hosting.md").read_text()
+
+
+def test_each_replica_has_a_port() -> None:
+    assert list(read({"KV_EXPLORER_PORT": "9000", "KV_EXPLORER_REPLICAS": "3"}).ports) == [9000, 9001, 9002]
+    with pytest.raises(SettingsError, match="REPLICAS: 3 given, one a port from 65534 on; allowed"):
+        read({"KV_EXPLORER_PORT": "65534", "KV_EXPLORER_REPLICAS": "3"})
 
 
 def test_streamlit_is_told_of_path_and_hosts() -> None:

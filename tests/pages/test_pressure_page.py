@@ -36,7 +36,7 @@ def button(at: AppTest, key: str):
 
 def film(at: AppTest) -> dict[str, object]:
     """What the player was sent."""
-    return json.loads(visit.components(at, "kv_pool")[0].proto.json)
+    return json.loads(visit.components(at, "kv_pool")[0].proto.json)[0]
 
 
 class TestAnswer:
