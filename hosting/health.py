@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from explorer import prose
+from explorer.language import LANGUAGES
 from kvmodel import __version__, catalog
 from kvmodel.case import Case
 from kvmodel.comparison import compare_case
@@ -41,7 +42,8 @@ def read_pages(root: Path) -> None:
     """Raises where a page or its text is missing."""
     for page in (root / "app.py", *sorted((root / "pages").glob("*.py"))):
         page.read_bytes()
-    prose.label("nav", "product")
+    for language in LANGUAGES:
+        prose.sections_in(language, "nav")
 
 
 def checks(root: Path) -> dict[str, Callable[[], None]]:

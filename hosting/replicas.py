@@ -21,10 +21,14 @@ from hosting import log
 ENDS = (signal.SIGTERM, signal.SIGINT)
 SHORT_LIFE_S = 10.0
 PAUSE_S = 1.0  # before one that lived shortly is started again
+LONGEST_END_S = 12  # what a replica may take to end, its visitors' requests with it
 
 
 def run(sockets: Sequence[socket.socket], serve: Callable[[socket.socket], None]) -> None:
-    """One process a socket, in which `serve` runs; returns when a signal has ended all of them."""
+    """One process a socket, in which `serve` runs; returns when a signal has ended all of them.
+
+    A second signal, or LONGEST_END_S after the first, kills those that are left.
+    """
     children: dict[int, tuple[socket.socket, float]] = {}
     ending = False
     lifeline = os.pipe()
@@ -40,11 +44,12 @@ def run(sockets: Sequence[socket.socket], serve: Callable[[socket.socket], None]
 
     def end(*_: Any) -> None:
         nonlocal ending
-        ending = True
         for pid in children:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGKILL if ending else signal.SIGTERM)
+        ending = True
+        signal.alarm(LONGEST_END_S)
 
-    for number in ENDS:
+    for number in (*ENDS, signal.SIGALRM):
         signal.signal(number, end)
     gc.collect()
     gc.freeze()  # a collection would write to all that is shared
@@ -66,7 +71,7 @@ def run(sockets: Sequence[socket.socket], serve: Callable[[socket.socket], None]
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
     """Signals wait while a child is not yet, or no longer, in the list of those that a signal ends."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*ENDS, signal.SIGALRM))
     try:
         yield
     finally:
@@ -82,9 +87,9 @@ def _live(
     """In the child, which never comes back from here."""
     code = 1
     try:
-        for number in ENDS:
+        for number in (*ENDS, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*ENDS, signal.SIGALRM))
         os.close(lifeline[1])
         threading.Thread(target=_end_with_parent, args=(lifeline[0],), daemon=True).start()
         for opened in sockets:

@@ -78,6 +78,18 @@ def test_all_end_together(pair: tuple[Replica, Replica], sent: signal.Signals, c
     assert "Traceback" not in first.log.read_text()
 
 
+def test_one_that_does_not_end_is_killed(pair: tuple[Replica, Replica]) -> None:
+    first, second = pair
+    hung = processes(pair)[second.port]
+    os.kill(hung, signal.SIGSTOP)
+    first.process.terminate()
+    time.sleep(1)
+    assert first.process.poll() is None
+    first.process.terminate()
+    assert first.process.wait(WAIT_S) == 0
+    assert not runs(hung)
+
+
 def test_they_hold_less_memory_than_two_servers(pair: tuple[Replica, Replica]) -> None:
     serving = [pair[0].process.pid, *processes(pair).values()]
     held = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in serving]
