@@ -211,6 +211,16 @@ def named(
     if clients is not None and requests_per_s is not None:
         raise CaseError(say("clients: {clients:,} given beside requests_per_s; allowed: one of them", clients=clients))
     closed = clients is not None or (row["arrivals"] == "clients" and requests_per_s is None)
+    if closed and burstiness is not None:
+        told = {"value": burstiness, "workload": name}
+        raise CaseError(
+            say(
+                "burstiness: {value:g} given; allowed: none where clients wait for their answers, as in {workload}",
+                **told,
+            )
+            if clients is None
+            else say("burstiness: {value:g} given beside clients; allowed: one of them", value=burstiness)
+        )
     if closed:
         many = int(_value(row, "clients")) if clients is None else clients
         think_s = _value(row, "think_s") if "think_s" in row else 0.0

@@ -136,6 +136,8 @@ def test_a_rate_takes_the_place_of_clients_and_the_other_way_round():
         ({"burstiness": -1}, "burstiness: -1 given; allowed: 0 to 100"),
         ({"clients": 0}, "clients: 0 given"),
         ({"clients": 8, "requests_per_s": 2}, "clients: 8 given beside requests_per_s; allowed: one of them"),
+        ({"clients": 8, "burstiness": 2}, "burstiness: 2 given beside clients; allowed: one of them"),
+        ({"name": "agents", "burstiness": 2}, "burstiness: 2 given; allowed: none where clients wait"),
         ({"name": "real-run", "clients": 8}, "clients: 8 given; allowed: none, real-run has its own arrivals"),
         ({"name": "real-run", "burstiness": 3}, "burstiness: 3 given; allowed: none, real-run has its own arrivals"),
     ],
