@@ -14,14 +14,11 @@ import functools
 import os
 import random
 import resource
-import socket
 import statistics
-import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -29,12 +26,12 @@ from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from websockets.asyncio.client import ClientConnection, connect
 
 from benchmarks.pages import asked, shown
+from benchmarks.server import free_ports, running
 from kvmodel import basis, catalog
 from kvmodel.case import Case, CaseError
 from kvmodel.comparison import compare_case
 from kvmodel.units import KIB, MB
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("", "kv_size", "roofline", "crossover")
 ANSWER_S = 60
 LEAST_TOKENS, MOST_TOKENS = 256, 8192
@@ -49,35 +46,9 @@ def server(replicas: int) -> Iterator[tuple[range, list[int]]]:
     ports = free_ports(replicas)
     settings = {"PORT": ports[0], "REPLICAS": replicas, "LOG_LEVEL": "warning"}
     environment = os.environ | {f"KV_EXPLORER_{name}": str(value) for name, value in settings.items()}
-    process = subprocess.Popen([sys.executable, "serve.py"], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
-    try:
-        for port in ports:
-            wait_until_ready(port)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        yield ports, [process.pid, *map(int, children)]
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def free_ports(number: int) -> range:
-    """Ports that follow each other."""
-    while True:
-        with ExitStack() as probes:
-            first = probes.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-            with suppress(OSError, OverflowError):
-                for port in range(first + 1, first + number):
-                    probes.enter_context(socket.create_server(("127.0.0.1", port)))
-                return range(first, first + number)
-
-
-def wait_until_ready(port: int) -> None:
-    for _ in range(240):
-        with suppress(OSError):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1).close()
-            return
-        time.sleep(0.25)
-    raise SystemExit("the server did not start")
+    with running([sys.executable, "serve.py"], ports, "/readyz", environment) as pid:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        yield ports, [pid, *map(int, children)]
 
 
 def memory_mb(pids: Sequence[int]) -> float:

@@ -9,20 +9,18 @@ the one that says the script has finished. The browser's part is left out where 
 import shutil
 import socket
 import statistics
-import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from websockets.sync.client import ClientConnection, connect
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.server import free_ports, running
+
 PAGES = ("", "kv_size", "roofline", "crossover", "scenarios")
 BROWSER_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 COLD_VISITS = 5
@@ -33,25 +31,11 @@ SEQUENCE_LENGTH = "Sequence length [tokens]"
 
 @contextmanager
 def server() -> Iterator[int]:
-    """The app on a free port of this machine."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    """The app as a reader starts it, on a free port of this machine."""
+    ports = free_ports(1)
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.address=127.0.0.1"]
-    process = subprocess.Popen(
-        [*command, f"--server.port={port}"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.25)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(10)
+    with running([*command, f"--server.port={ports[0]}"], ports, "/_stcore/health"):
+        yield ports[0]
 
 
 def asked(page: str, states: WidgetStates, part: str = "", query: str = "") -> bytes:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load import free_ports
+from benchmarks.server import free_ports
 from tests.hosting.conftest import Start
 from tests.hosting.replicas import HOST, ROOT, Replica, ask, visit
 from tests.machine import free_port, missing

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.load import free_ports
+from benchmarks.server import free_ports
 from tests.hosting.conftest import Start
 from tests.hosting.replicas import ROOT, Replica, visit, wait_until_ready
 
