@@ -62,7 +62,7 @@ def crossover_of(result: Comparison) -> None:
         export.menu(CHART, result.case)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=24)  # of 190 KB each
 def basis_of(case: Case) -> Basis:
     """Kept for what does not change the Case: a toggle, another reader of the same page."""
     return basis.basis(controls.priced(case))
