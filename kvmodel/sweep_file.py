@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,6 +18,8 @@ from kvmodel.sweep_grid import Grid, grid
 from kvmodel.sweep_processes import processes
 
 SUFFIXES = (".csv", ".parquet")
+TOLD_EVERY_S = 1.0
+ERASED = "\r\x1b[K"  # the line, where answers or a sentence come next
 TASKS_WORTH_PROCESSES = 4  # starting processes takes as long as about so many tasks
 
 
@@ -39,7 +43,7 @@ def answer(case: Case, own: Mapping[str, Any], fields: Mapping[str, tuple[str, .
     questions_own = tuple(name for name in inputs if name not in DEFAULTS)
     sweep.require_values(what, cases, questions_own)
     with executor(own, cases) as chosen:
-        rows = list(sweep.rows(what, cases, questions_own, chosen))
+        rows = list(counted(sweep.rows(what, cases, questions_own, chosen), len(cases)))
     errors = [row["error"] for row in rows if "error" in row]
     if len(errors) == len(rows):
         raise CaseError(errors[0])
@@ -47,6 +51,22 @@ def answer(case: Case, own: Mapping[str, Any], fields: Mapping[str, tuple[str, .
     table = [{name: row.get(name) for name in columns} for row in rows]
     out_file.write(path, as_parquet(table) if suffix == ".parquet" else out_file.as_csv(table))
     return {"what": what, "rows": len(rows), "errors": len(errors), "columns": columns, "output": path}
+
+
+def counted(rows: Iterable[sweep.Row], number: int) -> Iterator[sweep.Row]:
+    """The rows as they come; on a terminal, one line says how many there are so far."""
+    told_s = time.monotonic()
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    written = False
+    try:
+        for count, row in enumerate(rows):
+            if watched and time.monotonic() - told_s > TOLD_EVERY_S:
+                told_s, written = time.monotonic(), True
+                print(f"\r{count:,} of {number:,} cases", end="", file=sys.stderr, flush=True)
+            yield row
+    finally:
+        if written:
+            print(ERASED, end="", file=sys.stderr, flush=True)
 
 
 def chain_of(fields: Mapping[str, tuple[str, ...]]) -> set[str]:

@@ -1,6 +1,7 @@
 """Sweeps: the grid, a row a case whatever computes it, and files that are whole or not there."""
 
 import csv
+import io
 import json
 import os
 import signal
@@ -255,6 +256,17 @@ def test_a_dask_cluster_gives_the_same_rows(here, tmp_path):
             assert main(["sweep", "--over", "tokens=1024,2048", "--dask", address, "-o", str(path)]) == 0
             assert [row["tokens"] for row in table(path)] == ["1024", "2048"]
     assert all(process.returncode is not None for process in (scheduler, first, second))
+
+
+def test_a_terminal_is_told_how_far_it_is(monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr(sweep_file, "TOLD_EVERY_S", -1)
+    assert list(sweep_file.counted([{"a": 1}] * 3, 3)) == [{"a": 1}] * 3
+    assert shown.getvalue() == ""
+    monkeypatch.setattr(shown, "isatty", lambda: True)
+    assert list(sweep_file.counted([{"a": 1}] * 2, 2000)) == [{"a": 1}] * 2
+    assert shown.getvalue() == "\r0 of 2,000 cases\r1 of 2,000 cases\r\x1b[K"
 
 
 # --- interrupts ---
