@@ -86,14 +86,16 @@ class TestAnswer:
 
 
 class TestInputs:
-    def test_every_input_is_in_the_link(self):
+    @pytest.mark.parametrize("arrivals", [{"requests_per_s": "12", "burstiness": "2"}, {"clients": "20"}])
+    def test_every_input_is_in_the_link(self, arrivals):
         given = SMALL | {
-            "workload": "retrieval", "seed": "3", "burstiness": "2", "scheduler": "sglang", "beside": "trtllm-suspend",
+            "workload": "retrieval", "seed": "3", "scheduler": "sglang", "beside": "trtllm-suspend",
             "utilization": "0.8", "max_num_seqs": "40", "watermark": "0.02", "host_gib": "16",
             "prefix_caching": "false", "slo_ttft_s": "4", "slo_tpot_ms": "80", "remedy_for": "ttft-p99",
-            "num_blocks": "3000", "clients": "20",
+            "num_blocks": "3000",
         }  # fmt: skip
-        del given["requests_per_s"]  # clients stand in its place
+        del given["requests_per_s"]  # clients may stand in its place
+        given |= arrivals
         at = opened(**given, kv_dtype="fp8")
         held = {name: at.session_state[name] for name in given}
         assert {name: str(value).removesuffix(".0").lower() for name, value in held.items()} == given
