@@ -17,9 +17,8 @@ def running(
     command: Sequence[str], ports: Sequence[int], ready: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[int]:
     """The process id of a command, once `ready` is there on all its ports; it ends with the block."""
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )  # fmt: skip
+    silent = subprocess.DEVNULL
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=silent, stderr=silent)
     try:
         for port in ports:
             wait_for(f"http://127.0.0.1:{port}{ready}")

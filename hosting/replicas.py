@@ -45,7 +45,8 @@ def run(sockets: Sequence[socket.socket], serve: Callable[[socket.socket], None]
     def end(*_: Any) -> None:
         nonlocal ending
         for pid in children:
-            os.kill(pid, signal.SIGKILL if ending else signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                os.kill(pid, signal.SIGKILL if ending else signal.SIGTERM)
         ending = True
         signal.alarm(LONGEST_END_S)
 

@@ -27,13 +27,14 @@ def processes(number: int) -> Iterator[Executor]:
     pool = Processes(number, mp_context=context, initializer=begin, initargs=(listener,))
     interrupts: list[int] = []
 
-    def interrupted(number: int, _: Any) -> None:
-        interrupts.append(number)
+    def interrupted(sent: int, _: Any) -> None:
+        interrupts.append(sent)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         teller.send_bytes(b".")
 
-    ours = threading.current_thread() is threading.main_thread()
-    if ours := ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    here = threading.current_thread() is threading.main_thread()
+    ours = here and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
         signal.signal(signal.SIGINT, interrupted)
     try:
         yield pool

@@ -21,6 +21,7 @@ from kvmodel.commands import CASE, LOAD, SERVER, SLO
 from kvmodel.comparison import as_json, compare_case
 from kvmodel.sweep_grid import MOST_CASES, Grid, grid
 from kvmodel.sweep_processes import processes
+from tests.machine import runs, wait_for
 
 ROOT = Path(__file__).resolve().parents[1]
 UNDER_LOAD = ["--what", "pressure", "--requests", "60", "--num-blocks", "2500", "--requests-per-s", "12"]
@@ -304,19 +305,3 @@ def children(parent):
     if not listed.exists():
         pytest.skip("no /proc to look for processes in")
     return [int(number) for number in listed.read_text().split()]
-
-
-def runs(number):
-    status = Path(f"/proc/{number}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ import pytest
 from benchmarks.server import free_ports
 from tests.hosting.conftest import Start
 from tests.hosting.replicas import ROOT, Replica, visit, wait_until_ready
+from tests.machine import runs, wait_for
 
 WAIT_S = 20
 QUERY = "v=1&model=llama-2-7b&gpu=h100-sxm5-80gb&tokens=6000"
@@ -36,20 +37,6 @@ def processes(pair: tuple[Replica, Replica]) -> dict[int, int]:
     """The process that serves each port now, as the log says."""
     said = re.findall(r"serving on http://127\.0\.0\.1:(\d+)/ by process (\d+)", pair[0].log.read_text())
     return {int(port): int(pid) for port, pid in said}
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_one_that_is_killed_comes_back_and_the_other_goes_on(pair: tuple[Replica, Replica]) -> None:
