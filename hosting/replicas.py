@@ -18,7 +18,7 @@ from typing import Any
 
 from hosting import log
 
-ENDS = (signal.SIGTERM, signal.SIGINT)
+HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
 SHORT_LIFE_S = 10.0
 PAUSE_S = 1.0  # before one that lived shortly is started again
 LONGEST_END_S = 12  # what a replica may take to end, its visitors' requests with it
@@ -50,7 +50,7 @@ def run(sockets: Sequence[socket.socket], serve: Callable[[socket.socket], None]
         ending = True
         signal.alarm(LONGEST_END_S)
 
-    for number in (*ENDS, signal.SIGALRM):
+    for number in HANDLED:
         signal.signal(number, end)
     gc.collect()
     gc.freeze()  # a collection would write to all that is shared
@@ -72,7 +72,7 @@ def run(sockets: Sequence[socket.socket], serve: Callable[[socket.socket], None]
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
     """Signals wait while a child is not yet, or no longer, in the list of those that a signal ends."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*ENDS, signal.SIGALRM))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
         yield
     finally:
@@ -88,9 +88,9 @@ def _live(
     """In the child, which never comes back from here."""
     code = 1
     try:
-        for number in (*ENDS, signal.SIGALRM):
+        for number in HANDLED:
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*ENDS, signal.SIGALRM))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         os.close(lifeline[1])
         threading.Thread(target=_end_with_parent, args=(lifeline[0],), daemon=True).start()
         for opened in sockets:
@@ -100,6 +100,8 @@ def _live(
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1
+    except Exception:
+        log.requests.exception("the replica on port %s failed", mine.getsockname()[1])
     finally:
         os._exit(code)
 
