@@ -28,8 +28,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from benchmarks.pages import asked, shown
 from benchmarks.server import free_ports, running
 from kvmodel import basis, catalog
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.comparison import compare_case
+from kvmodel.errors import CaseError
 from kvmodel.units import KIB, MB
 
 PAGES = ("", "kv_size", "roofline", "crossover")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kvmodel import metric_names, metrics
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from kvmodel.metrics_text import read_scrape
 
 SAMPLES = Path(__file__).parent.parent / "tests" / "data" / "metrics"

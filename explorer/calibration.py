@@ -7,7 +7,8 @@ import streamlit as st
 from explorer import controls, prose
 from kvmodel import calibration, evidence_tables, own_inputs
 from kvmodel.calibration import CopyReading, Point, PrefillReading
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 
 
 def form(case: Case, numbers: dict[str, str]) -> None:

@@ -8,10 +8,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explorer import controls, export, prose, show
-from kvmodel import levers, pool_figures, pool_lines, pool_plan
-from kvmodel.case import Case, CaseError, case_from
+from kvmodel import levers, pool_answers, pool_figures, pool_lines, pool_plan
+from kvmodel.case import Case, case_from
 from kvmodel.charts import capacity as charts
 from kvmodel.charts import theme
+from kvmodel.errors import CaseError
 from kvmodel.levers import Lever
 from kvmodel.own_inputs import OWN
 from kvmodel.pool_plan import Plan, Startup
@@ -148,6 +149,7 @@ def host(plan: Plan, host_gib: float | None) -> None:
     if not host_gib:
         return
     st.header(prose.label("capacity", "host"))
-    held = pool_plan.host_pool(plan.startup, host_gib)
+    startup = plan.startup
+    held = pool_answers.host_pool(startup.case, host_gib, max_model_len=startup.longest, pp=startup.pp)
     numbers = pool_figures.host_figures(held, plan.mean_bytes) | {"gib": f"{host_gib:g}"}
     st.markdown(prose.text("capacity", "host_said", numbers))

@@ -8,14 +8,14 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import choice, controls, crossover, language, prose, scenarios, show
-from explorer.frame import PAGE
+from explorer import choice, crossover, language, prose, scenarios, show
 from kvmodel import catalog, claims, curves, parts, releases, roofline_points
 from kvmodel.charts import BESIDE, home, kv_size, roofline, theme
 from kvmodel.claims import Claim
-from kvmodel.claims_numbers import NONE, texts
+from kvmodel.claims_numbers import texts
 from kvmodel.comparison import compare_case
 from kvmodel.releases import Entry, Fact
+from kvmodel.units import NONE
 from kvmodel.words import say
 
 COLOURS = {"holds": "green", "holds if": "blue", "differs": "red", "dated": "violet", "rule of thumb": "orange"}
@@ -31,11 +31,6 @@ def cards() -> tuple[Card, ...]:
 def cards_in(spoken: str) -> tuple[Card, ...]:
     """The numbers depend on nothing else that a reader chooses, so they are computed once a language."""
     return tuple((entry, texts(entry.numbers, entry.digits)) for entry in claims.ledger())
-
-
-def keep_inputs() -> None:
-    """This page has no inputs: those of the reader wait for the next page that has."""
-    st.session_state[controls.KEPT_ON] = st.session_state[PAGE]
 
 
 def lead() -> str:

@@ -17,9 +17,9 @@ from streamlit.delta_generator import DeltaGenerator
 from explorer import export, links, model_list, prose
 from explorer.frame import PAGE
 from kvmodel import catalog
-from kvmodel import links as link_format
-from kvmodel.case import DEFAULTS, LONGEST_ECHO, Case, CaseError, case_from, limits, options_of
+from kvmodel.case import DEFAULTS, Case, case_from, limits, options_of
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.figures import own_figure_texts
 from kvmodel.scenarios import preset_case
 
@@ -254,9 +254,9 @@ def set_preset(name: str) -> None:
     set_all(preset_case(name, case_from(accepted({k: str(v) for k, v in base.items() if v is not None})[0])))
 
 
-def query_of(case: Case) -> dict[str, str]:
-    """Every input of a Case for a link, defaults too."""
-    return link_format.inputs(case)
+def keep_inputs() -> None:
+    """This page has no inputs: those of the reader wait for the next page that has."""
+    st.session_state[KEPT_ON] = st.session_state[PAGE]
 
 
 def compared_models() -> list[str]:

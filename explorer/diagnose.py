@@ -12,8 +12,9 @@ import streamlit as st
 
 from explorer import choice, language, model_list, prose, to_top
 from kvmodel import diagnose_text, metrics, metrics_text, own_inputs, prometheus_api, prometheus_http, sample_scrapes
-from kvmodel.case import CaseError, limits
+from kvmodel.case import limits
 from kvmodel.catalog import gpu_ids
+from kvmodel.errors import CaseError
 from kvmodel.units import MIB
 
 SOURCES = ("paste", "upload")

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, diagnose, prose, show
+from explorer import diagnose, prose, show
 from explorer.diagnose import one_line, said
 from explorer.frame import PAGES
 from kvmodel import (
@@ -16,6 +16,7 @@ from kvmodel import (
     diagnose_text,
     evidence_lines,
     grafana,
+    links,
     metric_names,
     prometheus_rules,
     sample_scrapes,
@@ -178,7 +179,7 @@ def ways_on(answer: Answer) -> None:
         for page in filter(PAGES.__contains__, NEXT):
             label = prose.text("diagnose", "open", {"page": prose.label("nav", page)})
             beyond = load(answer) if page == "pressure" else {}
-            show.go_to(page, label, controls.query_of(chosen) | beyond)
+            show.go_to(page, label, links.inputs(chosen) | beyond)
 
 
 def load(answer: Answer) -> dict[str, str]:

@@ -7,8 +7,9 @@ import streamlit as st
 from explorer import export, prose
 from explorer.links import FRAME_KEYS
 from kvmodel import __version__, charts, links, report
-from kvmodel.case import DEFAULTS, Case, CaseError
+from kvmodel.case import DEFAULTS, Case
 from kvmodel.charts import theme
+from kvmodel.errors import CaseError
 
 CHART_KEY = "chart"
 CONFIG = {"displayModeBar": False, "displaylogo": False, "scrollZoom": False}

@@ -19,11 +19,10 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 from explorer import arrow_tables, prose
 from explorer.frame import PAGE, PAGES
 from explorer.links import PAGE_KEYS
-from kvmodel import charts, links, out_file, pictures, report, report_markup
-from kvmodel.answer_text import NONE
+from kvmodel import chart_files, charts, links, out_file, pictures, report, report_markup
 from kvmodel.case import Case
 from kvmodel.charts.series import Row
-from kvmodel.units import format_count, significant
+from kvmodel.units import NONE, format_count, significant
 
 EMBED = "embed"  # the page of one chart, which is not in the navigation
 FILES = (".svg", ".png", ".csv", ".html")
@@ -103,7 +102,7 @@ def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None, key: str |
         with st.container(horizontal=True):
             for suffix in FILES:
                 if suffix not in pictures.SUFFIXES or has_pictures():
-                    download(name, suffix, functools.partial(out_file.chart_file, name, case, suffix, shown), key)
+                    download(name, suffix, functools.partial(chart_files.chart_file, name, case, suffix, shown), key)
             download(name, ".md", markdown(name, case, shown), key)
         if not has_pictures():
             st.caption(prose.text("share", "no_pictures"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from explorer import language, prose
-from kvmodel.case import LONGEST_ECHO, Case
+from kvmodel.case import Case
 from kvmodel.comparison import compare_case
+from kvmodel.errors import LONGEST_ECHO
 from kvmodel.figures import figures, kv_figures, roofline_figures
 from kvmodel.roofline_points import roofline_of, step_curve
 

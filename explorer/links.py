@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer import prose
-from kvmodel.case import DEFAULTS, LONGEST_ECHO
+from kvmodel.case import DEFAULTS
+from kvmodel.errors import LONGEST_ECHO
 from kvmodel.links import FORMAT, FORMAT_KEY
 
 # What pages keep in the URL beside the inputs (the keys of widgets bound to it), and what Streamlit reads there.

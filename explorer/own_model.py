@@ -12,7 +12,8 @@ import streamlit as st
 
 from explorer import choice, controls, prose, show
 from kvmodel import catalog, hf_config, model_text, reading_figures
-from kvmodel.case import DEFAULTS, Case, CaseError
+from kvmodel.case import DEFAULTS, Case
+from kvmodel.errors import CaseError
 from kvmodel.hf_config import Reading
 from kvmodel.units import MIB
 

@@ -10,11 +10,11 @@ from streamlit.delta_generator import DeltaGenerator
 from explorer import controls, crossover, path_state, prose, show, why
 from explorer.frame import PAGES
 from explorer.path_state import Guesses
-from kvmodel import curves, guided_path, path_figures
-from kvmodel.case import CaseError
+from kvmodel import curves, guided_path, links, path_figures
 from kvmodel.charts import crossover as charts
 from kvmodel.charts import kv_size, theme
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.errors import CaseError
 from kvmodel.guided_path import Server, Step
 
 GUESS_PX = 280
@@ -207,5 +207,5 @@ def done(result: Comparison) -> None:
     st.header(prose.label("path", "done"))
     st.markdown(prose.text("path", "done_lead"))
     for page in filter(PAGES.get, AFTER):
-        query = controls.query_of(result.case) if page == "crossover" else None
+        query = links.inputs(result.case) if page == "crossover" else None
         show.go_to(page, prose.label("path", f"onward.{page}"), query)

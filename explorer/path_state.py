@@ -11,7 +11,7 @@ import streamlit as st
 from explorer import controls, prose
 from explorer.frame import PAGE
 from kvmodel import guided_path
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from kvmodel.guided_path import Server, Step
 
 Guesses = dict[str, float | str | None]  # by step; None for a question that was skipped

@@ -9,9 +9,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from explorer import controls, prose, show
 from kvmodel import pressure_figures, pressure_inputs, simulation, workload
-from kvmodel.case import Case, CaseError, case_from
+from kvmodel.case import Case, case_from
 from kvmodel.charts import pressure as charts
 from kvmodel.charts import theme
+from kvmodel.errors import CaseError
 from kvmodel.load_curve import Objective
 from kvmodel.pressure_inputs import ALONE, Demand, Pressure
 from kvmodel.simulation import Engine

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, language, prose, show
-from kvmodel import tables
+from explorer import language, prose, show
+from kvmodel import links, tables
 from kvmodel.charts import scenarios as charts
 from kvmodel.charts import theme
 from kvmodel.scenarios import Outcome, Row, condition_text, table
@@ -49,7 +49,7 @@ def show_outcomes(name: str, outcomes: Sequence[Outcome]) -> None:
     show.table(f"scenarios-{name}", header, [_cells(each) for each in outcomes])
     with st.expander(prose.label("scenarios", "open")):
         for each in outcomes:
-            show.go_to("crossover", _case_label(each), controls.query_of(each.comparison.case))
+            show.go_to("crossover", _case_label(each), links.inputs(each.comparison.case))
 
 
 def _cells(outcome: Outcome) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any
 import streamlit as st
 
 from explorer import prose, show
-from kvmodel import log_answer, model_text, pool_figures, pool_log, served
-from kvmodel.case import Case, CaseError
+from kvmodel import catalog, log_answer, model_text, pool_figures, pool_log
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.units import format_bytes, format_count
 
 TEXT = "log_text"
@@ -59,14 +60,14 @@ def model_of(text: str, case: Case) -> str:
     """The model to hold a log against: a reader's own, else the one that the log names, else the chosen one."""
     if model_text.is_text(case.model):
         return case.model
-    return served.model_id(pool_log.read_log(text).model or "") or case.model
+    return catalog.model_id(pool_log.read_log(text).model or "") or case.model
 
 
 def explain(answer: Answer) -> None:
     """The verdict first, then bytes per token, each check, and every figure that was read."""
     named = pool_figures.log_engine(answer) or prose.label("capacity", "log_unknown_engine")
     against = {"engine": prose.plain(named), "model": answer["label"]}
-    by_name = served.model_id(str(answer["figures"].get("model", ""))) == answer["model"]
+    by_name = catalog.model_id(str(answer["figures"].get("model", ""))) == answer["model"]
     st.markdown(prose.text("capacity", "log_against_named" if by_name else "log_against_chosen", against))
     if answer["consistent"]:
         st.success(prose.label("capacity", "log_good"))

@@ -15,8 +15,9 @@ from dataclasses import astuple
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from kvmodel import __version__, charts, out_file, pictures
-from kvmodel.case import Case, CaseError
+from kvmodel import __version__, chart_files, charts, pictures
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.links import case_of
 
 MEDIA_TYPES = pictures.MEDIA_TYPES | {".csv": "text/csv; charset=utf-8"}
@@ -105,5 +106,5 @@ def asked(request: Request) -> tuple[str, str, Case]:
 
 def drawn(name: str, suffix: str, case: Case) -> bytes:
     """The file. Raises CaseError: the Case does not fit, or there is nothing to draw pictures with."""
-    content = out_file.chart_file(name, case, suffix)
+    content = chart_files.chart_file(name, case, suffix)
     return content.encode() if isinstance(content, str) else content

@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvmodel import assumptions, catalog, kv_cache, recovery, remedies_server, resolve
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError
+from kvmodel.case import BYTES_PER_VALUE, Case
 from kvmodel.diagnosis import LIVELOCK, QUEUEING, Diagnosis, limit, request_tokens
 from kvmodel.era import Era, Standing, at_least, standing
+from kvmodel.errors import CaseError
+from kvmodel.prices import MOST_UTILIZATION
+from kvmodel.prices import ORDER as PRICES
 from kvmodel.remedies import AS_IS
-from kvmodel.remedies import PRICES as KINDS
 from kvmodel.remedies_server import NotEnough, Simulated
 from kvmodel.server_rates import Rates
 from kvmodel.server_window import Window
@@ -28,9 +30,7 @@ from kvmodel.words import say
 RULE = (
     "first what costs nothing, then what turns preemption into queueing, then host memory, then accuracy, then hardware"
 )
-PRICES = tuple(KINDS)
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
-MOST_UTILIZATION = 0.95
 
 
 @dataclass(frozen=True)

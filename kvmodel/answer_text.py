@@ -7,6 +7,7 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.units import (
+    NONE,
     format_bytes,
     format_count,
     format_gb,
@@ -18,7 +19,6 @@ from kvmodel.units import (
 )
 
 Answer = dict[str, Any]
-NONE = "–"
 FLIPS: dict[str, tuple[str, Callable[[float], str]]] = {
     "copy_bytes_per_s": ("copy rate", format_rate),
     "bytes_per_copy": ("size of a copy", lambda size: format_bytes(size, 2)),

@@ -103,7 +103,7 @@ def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
         pp=startup.pp,
         peak_bytes=pool_plan.unchunked_peak_bytes(startup) if startup.unchunked else None,
     )
-    host = pool_plan.host_pool(startup, numbers["offload_gib"])
+    host = pool_answers.host_pool(case, numbers["offload_gib"], max_model_len=startup.longest, pp=startup.pp)
     lines = pool_answers.as_rows(pool_plan.plan(startup).printed)
     return (
         {"max_model_len": startup.longest}
@@ -111,19 +111,6 @@ def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
         | host
         | {"printed": lines, "levers": levers.as_rows(levers.levers(startup))}
     )
-
-
-def require_weights_fit(case: Case) -> None:
-    """Raises DoesNotFit where the weights leave no KV pool."""
-    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
-    budget = capacity.memory_budget(model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens)
-    capacity.require_pool(budget, model, gpu, case.tp)
-
-
-def require_sequence_fits(case: Case, numbers: Numbers) -> None:
-    """Raises DoesNotFit where weights, or the KV of one sequence with its past, exceed the GPU's memory."""
-    require_weights_fit(case)
-    resolve.inputs(replace(case, tokens=int(numbers["tokens"] + numbers["past"]), preemptions=1))
 
 
 def prefill(case: Case, numbers: Numbers) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvmodel import catalog
-from kvmodel.catalog import Basis, CatalogError
+from kvmodel.catalog import Basis
+from kvmodel.errors import CatalogError
 
 FILES = ("assumptions", "fitted")
 

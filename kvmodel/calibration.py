@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvmodel import catalog, costs, engine_time, resolve, step_time
-from kvmodel.case import NUMBERS, Case, CaseError
+from kvmodel.case import NUMBERS, Case
+from kvmodel.errors import CaseError
 from kvmodel.units import GB, MS
 from kvmodel.words import say
 

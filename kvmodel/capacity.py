@@ -13,10 +13,11 @@ import numpy as np
 
 from kvmodel import assumptions, kv_cache, kv_modes, pool_reports, weights
 from kvmodel.arrays import Floats, Numbers
-from kvmodel.case import BYTES_PER_VALUE, DoesNotFit
+from kvmodel.case import BYTES_PER_VALUE
 from kvmodel.catalog import Gpu, Model
-from kvmodel.step_time import ACTIVATION_BYTES
+from kvmodel.errors import DoesNotFit
 from kvmodel.units import GIB, format_bytes
+from kvmodel.weights import ACTIVATION_BYTES
 from kvmodel.words import say
 
 V0_LEAST_BATCHED_TOKENS = 2048

@@ -13,8 +13,9 @@ from typing import Any
 from pydantic_core import SchemaValidator, ValidationError
 
 from kvmodel import catalog
-from kvmodel.catalog_rows import CaseError as CaseError
-from kvmodel.catalog_rows import bad_value as bad_value
+from kvmodel.errors import LONGEST_ECHO, CatalogError
+from kvmodel.errors import CaseError as CaseError
+from kvmodel.errors import bad_value as bad_value
 from kvmodel.words import say
 
 BYTES_PER_VALUE = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp32": 4}
@@ -56,11 +57,6 @@ NUMBERS = {
     "request_overhead_ms": (0.0, 100_000.0),
 }
 OPTIONAL = ("copy_gb_per_s", "per_copy_us", "gemm_efficiency", "request_overhead_ms")  # None: the catalog's figure
-LONGEST_ECHO = 40  # of a bad value that an error repeats
-
-
-class DoesNotFit(CaseError):
-    """The model, or this request, needs more memory than the GPU has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +131,7 @@ def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
         ids = {field: catalog.id_of(field, values[field]) for field in ("model", "gpu")}
         own_link = values["link"].strip().lower() == "auto"
         ids["link"] = "auto" if own_link else catalog.id_of("link", values["link"])
-    except catalog.CatalogError as error:
+    except CatalogError as error:
         raise CaseError(str(error)) from None
     require_tp_divides_heads(ids["model"], values["tp"])
     if values["copy_method"] == "kernel" and values["host_memory"] == "pageable":

@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from kvmodel import model_text
-from kvmodel.catalog_rows import Basis, CatalogError, Figure, Gpu, KvLayers, Link, Model, ParameterCounts, filled
+from kvmodel.catalog_rows import Basis, Figure, Gpu, KvLayers, Link, Model, ParameterCounts, filled
+from kvmodel.errors import CatalogError
 from kvmodel.words import say
+
+# What model names carry beyond the model: tuning, format, quantisation.
+TAIL = re.compile(
+    r"[-_.](?:instruct|chat|it|hf|base|preview|latest|awq|gptq|gguf|bnb|nvfp4|mxfp4|bf16|fp16|dynamic|turbo"
+    r"|fp8(?:-kv)?|w\dA\d+|int[48]|\dbit|g\d+|quantized)$",
+    re.IGNORECASE,
+)
 
 __all__ = [
     "Basis",
@@ -187,3 +195,20 @@ def source(source_id: str) -> dict[str, str]:
     if source_id not in sources:
         raise CatalogError(say("source: unknown id {given!r}", given=source_id))
     return {key: str(value) for key, value in sources[source_id].items()}
+
+
+def model_id(name: str) -> str | None:
+    """The catalog's id of a served model's name, or None.
+
+    >>> model_id("meta-llama/Meta-Llama-3-8B-Instruct"), model_id("acme/secret-7b")
+    ('llama-3-8b', None)
+    """
+    short = name.rstrip("/").rsplit("/", 1)[-1].lower().removeprefix("meta-")
+    while True:
+        try:
+            return id_of("model", short)
+        except CatalogError:
+            shorter = TAIL.sub("", short)
+        if shorter == short:
+            return None
+        short = shorter

@@ -10,23 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kvmodel.errors import CatalogError
 from kvmodel.units import GB, GIB, TFLOP, US
 from kvmodel.words import say
 
 Basis = Literal["datasheet", "measured", "assumed"]
-
-
-class CaseError(ValueError):
-    """Bad input; the message is one sentence: field, value given, what is allowed."""
-
-
-def bad_value(field: str, given: object, allowed: str) -> CaseError:
-    """The usual refusal; `given` is repeated as Python writes it."""
-    return CaseError(say("{field}: {given!r} given; allowed: {allowed}", field=field, given=given, allowed=allowed))
-
-
-class CatalogError(CaseError):
-    """An unknown id, or a row that lacks a figure; the message is one sentence."""
 
 
 STRICT = {"extra": "forbid"}  # pydantic's configuration of a row: an unknown key is refused
@@ -203,9 +191,6 @@ class Model:
         if value is None:
             raise CatalogError(say("{kind} {name}: {key} is missing", kind="model", name=self.name, key=key))
         return int(value)
-
-    def source_of(self, key: str) -> str:
-        return self.figure_sources.get(key, self.source)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from kvmodel import catalog, claims_compute, claims_engines, claims_figure19, claims_recovery, claims_sizes
 from kvmodel.case import DEFAULTS, Case, case_from
 from kvmodel.claims_numbers import Figures, texts
+from kvmodel.errors import CatalogError
 from kvmodel.scenarios import preset_case
 from kvmodel.words import say
 
@@ -116,7 +117,7 @@ def claim(claim_id: str) -> Claim:
     """One row of the ledger. Raises CatalogError for an unknown id."""
     rows = catalog.table("claims")["claims"]
     if claim_id not in rows:
-        raise catalog.CatalogError(f"claim: unknown id {claim_id[:40]!r}; allowed: {', '.join(rows)}")
+        raise CatalogError(f"claim: unknown id {claim_id[:40]!r}; allowed: {', '.join(rows)}")
     row = rows[claim_id]
     base = preset_case(row["preset"], Case()) if "preset" in row else Case()
     case = case_from(asdict(base) | row.get("case", {}))

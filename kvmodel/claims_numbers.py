@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from kvmodel import catalog
 from kvmodel.units import (
     MS,
+    NONE,
     format_bytes,
     format_count,
     format_percent,
@@ -17,7 +18,6 @@ from kvmodel.units import (
 )
 
 Figures = Mapping[str, float | str | None]
-NONE = "–"
 
 
 def quoted(name: str) -> float:

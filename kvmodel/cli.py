@@ -14,8 +14,10 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from kvmodel import answers, case, catalog, own_inputs
-from kvmodel.case import DEFAULTS, CaseError
+from kvmodel.case import DEFAULTS
+from kvmodel.choices import read_choices, with_config
 from kvmodel.commands import COMMANDS
+from kvmodel.errors import CaseError, CatalogError
 
 IDS = {"model": catalog.model_ids, "gpu": catalog.gpu_ids, "link": catalog.link_ids}
 
@@ -113,7 +115,7 @@ def run(arguments: Sequence[str]) -> str:
         from kvmodel import rows
 
         if "config" in choices:  # read once; a column of that name is read row by row
-            choices = dict(own_inputs.with_config(choices)[0])
+            choices = dict(with_config(choices)[0])
         table = rows.answer(name, rows_file, choices, (*command.fields, *command.own), command.own)
         if output is None:
             return table
@@ -124,7 +126,7 @@ def run(arguments: Sequence[str]) -> str:
     words = {word: choices.pop(word) for word in command.words}
     if output is not None and not command.output:
         raise CaseError("-o: given without --rows; use > FILE for a single answer")
-    chosen, values = own_inputs.read(choices, command.own)
+    chosen, values = read_choices(choices, command.own)
     values |= words | ({"output": output} if command.output else {})
     answer = answers.plain(command.answer(chosen, values))
     if as_json:
@@ -166,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise CaseError(f"command: none given; allowed: {', '.join(COMMANDS)}; see python -m kvmodel --help")
         text = overview() + "\n" if given[0] in ("-h", "--help") else run(given)
         show(text)
-    except (CaseError, catalog.CatalogError) as error:
+    except (CaseError, CatalogError) as error:
         with contextlib.suppress(OSError):
             print(" ".join(str(error).split()), file=sys.stderr)
         return 2

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel import answers, own_inputs
-from kvmodel.case import DEFAULTS, Case, CaseError
+from kvmodel import answers, chart_files, own_inputs, resolve
+from kvmodel.case import DEFAULTS, Case
+from kvmodel.errors import CaseError
 
 CASE = tuple(DEFAULTS)
 SERVER = (  # of a Case under a workload
@@ -54,7 +55,7 @@ def pool(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 
 def prefill(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
     values = numbers(chosen, own)
-    answers.require_sequence_fits(chosen, values)
+    resolve.require_sequence_fits(chosen, values)
     answer = answers.prefill(chosen, values)
     return echo(chosen, "prefill", own) | answer | {"kernel_parts": answers.prefill_parts(chosen, values)}
 
@@ -132,9 +133,8 @@ def sweep(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def chart(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel import out_file
 
-    return out_file.chart(own["name"], chosen, own["output"])
+    return chart_files.chart(own["name"], chosen, own["output"])
 
 
 def report(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:

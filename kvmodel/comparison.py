@@ -13,7 +13,7 @@ from kvmodel.break_even import BreakEven
 from kvmodel.case import Case, case_from
 from kvmodel.recovery import Price
 from kvmodel.resolve import Inputs
-from kvmodel.units import format_bytes, format_count
+from kvmodel.units import finite_or_none, format_bytes, format_count
 from kvmodel.verdict import Verdict, verdict
 from kvmodel.words import say
 
@@ -86,8 +86,8 @@ def as_json(result: Comparison) -> dict[str, Any]:
             name: {"available": name in result.inputs.available} | price_as_json(price)
             for name, price in result.prices.items()
         },
-        "wait_for_blocks_s": plain(result.wait_for_blocks_s),
-        "effective_copy_bytes_per_s": plain(break_even.effective_copy_bytes_per_s(result.inputs)),
+        "wait_for_blocks_s": finite_or_none(result.wait_for_blocks_s),
+        "effective_copy_bytes_per_s": finite_or_none(break_even.effective_copy_bytes_per_s(result.inputs)),
         "verdict": {
             "winner": best.winner,
             "factor": best.factor,
@@ -109,10 +109,4 @@ PRICE_KEYS = (
 
 
 def price_as_json(price: Price) -> dict[str, float | None]:
-    return {key: plain(getattr(price, key)) for key in PRICE_KEYS}
-
-
-def plain(value: Any) -> float | None:
-    """A float for JSON; None where it is not finite."""
-    number = float(value)
-    return number if np.isfinite(number) else None
+    return {key: finite_or_none(getattr(price, key)) for key in PRICE_KEYS}

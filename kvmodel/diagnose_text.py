@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kvmodel import metric_names
-from kvmodel.answer_text import NONE, listed, table
-from kvmodel.units import format_bytes, format_count, format_percent, format_seconds, significant
+from kvmodel.answer_text import listed, table
+from kvmodel.units import NONE, format_bytes, format_count, format_percent, format_seconds, significant
 from kvmodel.words import say
 
 Answer = dict[str, Any]

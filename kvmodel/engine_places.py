@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from kvmodel.metric_names import Meaning
 from kvmodel.metrics_text import Sample
 from kvmodel.words import say

@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from kvmodel import copy_evidence, evidence, measured
 from kvmodel.evidence import Errors
 from kvmodel.measured import Copy, Step
-from kvmodel.words import Later
+from kvmodel.words import Later, say
+
+SAYS = {
+    "prefill": "prefill of modern engines and kernels in 16 bit",
+    "linear_sum": "kernels of one step without attention",
+    "mixed_step": "a prefill chunk beside decodes, kernels",
+    "decode_2023": "decode step, vLLM of 2023",
+    "decode_step": "decode step of today's engines",
+    "prefill_2023": "prefill, vLLM of 2023",
+    "prefill_pcie_tp": "prefill with tensor parallel over PCIe",
+    "prefill_llama_cpp": "llama.cpp, not modelled: the error of using the model anyway",
+    "recompute_curve": "first token computed, whole engine, 10K to 100K tokens",
+    "copy": "pinned copies, one call a copy and copy kernel",
+    "copy_batched": "one batched call, copies of 28 KiB and more",
+    "copy_batched_below_cliff": "one batched call, copies below its cliff at 28 KiB",
+    "copy_pageable": "pageable copies: out of the processor's cache they are slower",
+    "load_curve_large": "first token after a load, whole engine, 8B model",
+    "load_curve_small": "first token after a load, whole engine, 1B model",
+}
 
 FIRST_KINDS = ("prefill",)  # what is shown until a reader asks for other rows
 KERNELS, ENGINE, OLD_ENGINE, NOT_MODELLED, COPY = "kernels", "whole engine", "engine of 2023", "not modelled", "copies"
@@ -146,3 +165,15 @@ def errors(found: Sequence[Pair]) -> list[Errors]:
         evidence.errors_of(kind, np.array([pair.ratio for pair in found if pair.kind == kind]) - 1)
         for kind in dict.fromkeys(pair.kind for pair in found)
     ]
+
+
+def in_percent(errors: Errors) -> dict[str, Any]:
+    """One kind of row with its errors in per cent."""
+    return {
+        "kind": errors.kind,
+        "says": say(SAYS[errors.kind]),
+        "n": errors.n,
+        "median_percent": 100 * errors.median,
+        "p90_percent": 100 * errors.p90,
+        "bias_percent": 100 * errors.bias,
+    }

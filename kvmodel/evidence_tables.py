@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kvmodel import assumptions, catalog, evidence, evidence_points, judgement, measured, resolve
+from kvmodel import assumptions, catalog, evidence, evidence_points, measured, resolve
 from kvmodel.calibration import CopyReading, PrefillReading
 from kvmodel.case import Case
 from kvmodel.evidence_points import Pair
 from kvmodel.measured import Step
-from kvmodel.units import MS, format_count, format_percent, format_rate, format_ratio, format_seconds, significant
+from kvmodel.units import MS, NONE, format_count, format_percent, format_rate, format_ratio, format_seconds, significant
 from kvmodel.words import say
 
 FEW_ROWS = 12
-NONE = "–"
 
 
 def lead_figures(case: Case) -> dict[str, str]:
@@ -53,7 +52,7 @@ def error_rows(pairs: Sequence[Pair]) -> list[list[str]]:
             f"{100 * found[kind].bias:+.1f} %",
             say(says),
         ]
-        for kind, says in judgement.SAYS.items()
+        for kind, says in evidence_points.SAYS.items()
         if kind in found
     ]
 
@@ -61,7 +60,7 @@ def error_rows(pairs: Sequence[Pair]) -> list[list[str]]:
 def kinds() -> list[str]:
     """The kinds that have rows, in the order of the error table."""
     present = evidence_points.options("kind")
-    return [kind for kind in judgement.SAYS if kind in present]
+    return [kind for kind in evidence_points.SAYS if kind in present]
 
 
 def _kv_kinds(row: Step) -> set[str]:

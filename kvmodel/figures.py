@@ -14,6 +14,7 @@ from kvmodel.recovery import STRATEGIES
 from kvmodel.roofline_points import Roofline, StepCurve
 from kvmodel.units import (
     MS,
+    NONE,
     TB,
     TFLOP,
     US,
@@ -28,8 +29,6 @@ from kvmodel.units import (
 )
 from kvmodel.verdict import Flip
 from kvmodel.words import say
-
-NONE = "–"
 
 
 def figures(result: Comparison) -> dict[str, str]:

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvmodel import assumptions, break_even, capacity, catalog, costs, kv_cache
-from kvmodel.advice import MOST_UTILIZATION, PRICES
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, bad_value
+from kvmodel.case import BYTES_PER_VALUE, Case
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.errors import CaseError, bad_value
+from kvmodel.prices import MOST_UTILIZATION, price_of
+from kvmodel.prices import ORDER as PRICES
 from kvmodel.units import GB, KIB, MS
 from kvmodel.words import say
 
@@ -154,11 +156,6 @@ NUMBERS: dict[str, Callable[[Comparison, Step], float]] = {
     "pieces": lambda result, step: float(break_even.swap_s(result.inputs)),
     "paper": lambda result, step: recompute_over_swap(result),
 }
-
-
-def price_of(remedy: str) -> str:
-    """What kind of price a remedy of advice.toml has."""
-    return str(next(row["price"] for row in catalog.table("advice")["remedy"] if row["id"] == remedy))
 
 
 def in_order(remedies: tuple[str, ...]) -> tuple[str, ...]:

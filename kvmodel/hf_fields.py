@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kvmodel import catalog
-from kvmodel.catalog import CatalogError
-from kvmodel.catalog_rows import bad_value
+from kvmodel.errors import CatalogError, bad_value
 from kvmodel.words import say
 
 LONGEST_ECHO = 40  # of a bad value that a refusal repeats

@@ -9,30 +9,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import answers, assumptions, calibration, copy_evidence, evidence, in_file, measured
+from kvmodel import assumptions, calibration, copy_evidence, evidence, in_file, measured, resolve
 from kvmodel.calibration import CopyReading, Point, PrefillReading
-from kvmodel.case import Case, CaseError
-from kvmodel.evidence import Errors
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
+from kvmodel.evidence_points import SAYS, in_percent
 from kvmodel.measured import Step
-from kvmodel.words import say
 
-SAYS = {
-    "prefill": "prefill of modern engines and kernels in 16 bit",
-    "linear_sum": "kernels of one step without attention",
-    "mixed_step": "a prefill chunk beside decodes, kernels",
-    "decode_2023": "decode step, vLLM of 2023",
-    "decode_step": "decode step of today's engines",
-    "prefill_2023": "prefill, vLLM of 2023",
-    "prefill_pcie_tp": "prefill with tensor parallel over PCIe",
-    "prefill_llama_cpp": "llama.cpp, not modelled: the error of using the model anyway",
-    "recompute_curve": "first token computed, whole engine, 10K to 100K tokens",
-    "copy": "pinned copies, one call a copy and copy kernel",
-    "copy_batched": "one batched call, copies of 28 KiB and more",
-    "copy_batched_below_cliff": "one batched call, copies below its cliff at 28 KiB",
-    "copy_pageable": "pageable copies: out of the processor's cache they are slower",
-    "load_curve_large": "first token after a load, whole engine, 8B model",
-    "load_curve_small": "first token after a load, whole engine, 1B model",
-}
 NEEDED = {"linear_sum": ("tokens",), "decode_step": ("batch",), "mixed_step": ()}  # above 0; of other kinds both
 COLUMNS = tuple("id kind source gpu model dtype engine tp batch tokens context value unit".split())
 
@@ -50,18 +33,6 @@ def evidence_answer(file: str | None) -> dict[str, Any]:
     order = list(SAYS)
     rows = sorted(errors, key=lambda row: order.index(row.kind))
     return {"rows": [in_percent(row) for row in rows], "held_out": held_out}
-
-
-def in_percent(errors: Errors) -> dict[str, Any]:
-    """One kind of row with its errors in per cent."""
-    return {
-        "kind": errors.kind,
-        "says": say(SAYS[errors.kind]),
-        "n": errors.n,
-        "median_percent": 100 * errors.median,
-        "p90_percent": 100 * errors.p90,
-        "bias_percent": 100 * errors.bias,
-    }
 
 
 def judged_file(path: str) -> list[dict[str, Any]]:
@@ -107,7 +78,7 @@ def calibrate(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
     copied = points(case, own, "copy")
     if not prefill and not copied:
         raise CaseError("prefill_s: none given, and no copy_s; allowed: at least one measured time in seconds")
-    answers.require_sequence_fits(case, vars(case) | {"past": 0})
+    resolve.require_sequence_fits(case, vars(case) | {"past": 0})
     answer: dict[str, Any] = {"tokens": case.tokens}
     reading: PrefillReading | None = None
     copy_reading: CopyReading | None = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvmodel.answer_text import NONE, Answer, listed, table
-from kvmodel.units import format_percent, format_rate, format_seconds
+from kvmodel.answer_text import Answer, listed, table
+from kvmodel.units import NONE, format_percent, format_rate, format_seconds
 
 
 def evidence(answer: Answer) -> str:

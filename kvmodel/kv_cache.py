@@ -8,42 +8,19 @@ A model's layers come as groups; a group is anything with the attributes of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 import numpy as np
 
 from kvmodel.arrays import Numbers
+from kvmodel.catalog import KvLayers
 
 LAYOUTS = ("per-layer-kv", "per-layer", "contiguous")
-
-
-class LayerGroup(Protocol):
-    """Layers that hold KV in the same way; `fixed_bytes` is per layer and request."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def layers(self) -> int: ...
-    @property
-    def kv_heads(self) -> int: ...
-    @property
-    def key_dim(self) -> int: ...
-    @property
-    def value_dim(self) -> int: ...
-    @property
-    def bound_tokens(self) -> float: ...
-    @property
-    def fixed_bytes(self) -> float: ...
-    @property
-    def tokens_per_entry(self) -> int: ...
-    @property
-    def index_dim(self) -> int: ...
 
 
 INDEX_SCALE_GROUP = 128  # 8-bit index keys have one 4-byte scale for so many values
 
 
-def layer_bytes_per_token(group: LayerGroup, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
+def layer_bytes_per_token(group: KvLayers, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     r"""Bytes that one token adds in one layer on one GPU while the layer still grows.
 
     .. math:: (\max(1, H_{kv} / tp) \, (D_k + D_v) \, b + \text{index}) / c
@@ -69,7 +46,7 @@ def index_bytes(index_dim: int, bytes_per_value: Numbers) -> Numbers:
     return np.where(np.asarray(bytes_per_value) >= 2, index_dim * np.asarray(bytes_per_value), index_dim + scales)
 
 
-def kv_bytes(layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
+def kv_bytes(layers: Iterable[KvLayers], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     r"""Bytes of KV that one request of `tokens` tokens needs on each GPU; `tp = 1` gives the whole.
 
     .. math:: M(n) = \sum_\text{groups} \text{layers} \, (\min(n, w) \, H_{kv} (D_k + D_v) \, b + \text{fixed})
@@ -86,7 +63,7 @@ def kv_bytes(layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: 
 
 
 def kv_bytes_in_blocks(
-    layers: Iterable[LayerGroup],
+    layers: Iterable[KvLayers],
     tokens: Numbers,
     *,
     block_tokens: Numbers,
@@ -95,22 +72,22 @@ def kv_bytes_in_blocks(
 ) -> Numbers:
     """As :func:`kv_bytes`, with every layer's tokens rounded up to whole blocks: what is held and what moves."""
 
-    def held(group: LayerGroup) -> Numbers:
+    def held(group: KvLayers) -> Numbers:
         return blocks(np.minimum(tokens, group.bound_tokens), block_tokens) * block_tokens
 
     return _summed(layers, held, bytes_per_value, tp)
 
 
 def kv_bytes_hybrid_off(
-    layers: Iterable[LayerGroup], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1
+    layers: Iterable[KvLayers], tokens: Numbers, *, bytes_per_value: Numbers, tp: Numbers = 1
 ) -> Numbers:
     """As :func:`kv_bytes` for an engine without a hybrid KV manager: window layers keep every token."""
     return _summed(layers, lambda group: tokens, bytes_per_value, tp)
 
 
 def _summed(
-    layers: Iterable[LayerGroup],
-    held_tokens: Callable[[LayerGroup], Numbers],
+    layers: Iterable[KvLayers],
+    held_tokens: Callable[[KvLayers], Numbers],
     bytes_per_value: Numbers,
     tp: Numbers,
 ) -> Numbers:
@@ -121,7 +98,7 @@ def _summed(
     return total
 
 
-def growth_bytes_per_token(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
+def growth_bytes_per_token(layers: Iterable[KvLayers], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     """Bytes that a token adds once every window is full: the slope of :func:`kv_bytes` at great length."""
     growth: Numbers = 0.0
     for group in layers:
@@ -130,7 +107,7 @@ def growth_bytes_per_token(layers: Iterable[LayerGroup], *, bytes_per_value: Num
     return growth
 
 
-def fixed_bytes(layers: Iterable[LayerGroup], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
+def fixed_bytes(layers: Iterable[KvLayers], *, bytes_per_value: Numbers, tp: Numbers = 1) -> Numbers:
     """Bytes that stop growing with length: full windows and chunks, and state of linear attention."""
     fixed: Numbers = 0.0
     for group in layers:
@@ -146,7 +123,7 @@ def blocks(tokens: Numbers, block_tokens: Numbers) -> Numbers:
 
 
 def copies(
-    layers: Iterable[LayerGroup],
+    layers: Iterable[KvLayers],
     tokens: Numbers,
     *,
     block_tokens: Numbers,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from kvmodel import case, catalog, pool_answers, weights
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError
+from kvmodel import case, catalog, weights
+from kvmodel.case import BYTES_PER_VALUE, Case
+from kvmodel.errors import CaseError
 from kvmodel.pool_plan import Plan, Startup, plan
 
 MORE_UTILIZATION = 0.05
@@ -58,7 +59,7 @@ def _changes(startup: Startup) -> Iterator[tuple[str, str, Startup]]:
 
 def _four_bit(startup: Startup) -> Iterator[tuple[str, str, Startup]]:
     model = catalog.model(startup.case.model)
-    if not startup.four_bit and pool_answers.four_bit_bytes(model) < weights.weight_bytes(model):
+    if not startup.four_bit and weights.four_bit_bytes(model) < weights.weight_bytes(model):
         yield "weights", "4", replace(startup, four_bit=True)
 
 

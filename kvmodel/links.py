@@ -11,7 +11,8 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from kvmodel.case import LONGEST_ECHO, Case, CaseError, bad_value, case_from
+from kvmodel.case import Case, case_from
+from kvmodel.errors import LONGEST_ECHO, CaseError, bad_value
 from kvmodel.words import say
 
 FORMAT = "1"

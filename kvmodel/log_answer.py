@@ -7,8 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kvmodel import catalog, pool_check, pool_log, served
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError
+from kvmodel import catalog, pool_check, pool_log
+from kvmodel.case import BYTES_PER_VALUE, Case
+from kvmodel.errors import CaseError
 from kvmodel.pool_check import Named
 from kvmodel.units import MIB
 from kvmodel.words import say
@@ -55,7 +56,7 @@ def named(in_log: str | None, given: str | None) -> catalog.Model | None:
         return catalog.model(given)
     if in_log is None:
         return None
-    known = served.model_id(in_log)
+    known = catalog.model_id(in_log)
     return None if known is None else catalog.model(known)
 
 

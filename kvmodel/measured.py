@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from kvmodel import catalog
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from kvmodel.units import GB, MS
 
 FOLDER = Path(__file__).parent / "data" / "measured"

@@ -21,9 +21,10 @@ from kvmodel import (
     server_report,
     server_window,
 )
-from kvmodel.case import DEFAULTS, Case, CaseError, case_from
+from kvmodel.case import DEFAULTS, Case, case_from
 from kvmodel.diagnosis import BANDS
 from kvmodel.era import Era, detected, given
+from kvmodel.errors import CaseError
 from kvmodel.metrics_text import Scrape, read_scrape
 from kvmodel.recompute_tax import Tax
 from kvmodel.server_report import Found

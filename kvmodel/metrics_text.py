@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from kvmodel.units import MIB, format_bytes
 from kvmodel.words import say
 

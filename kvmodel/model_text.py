@@ -16,7 +16,8 @@ import math
 import re
 from collections.abc import Iterable
 
-from kvmodel.catalog_rows import CatalogError, KvLayers, Model, ParameterCounts
+from kvmodel.catalog_rows import KvLayers, Model, ParameterCounts
+from kvmodel.errors import CatalogError
 from kvmodel.words import say
 
 PREFIX = "custom~"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvmodel import grafana, metric_names, metrics, prometheus_rules
-from kvmodel.case import LONGEST_ECHO, CaseError
+from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.metrics_text import LONGEST_TEXT
 
 Own = Mapping[str, Any]

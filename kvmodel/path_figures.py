@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from kvmodel import break_even, catalog, costs, formula, guided_path, kv_cache, step_time, trace_kv
-from kvmodel.case import BYTES_PER_VALUE, CaseError
+from kvmodel import break_even, catalog, costs, formula, guided_path, kv_cache, prices, step_time, trace_kv
+from kvmodel.case import BYTES_PER_VALUE
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.errors import CaseError
 from kvmodel.figure19 import figure19
-from kvmodel.figures import NONE, case_figures, figure19_figures
+from kvmodel.figures import case_figures, figure19_figures
 from kvmodel.guided_path import Server, Step
 from kvmodel.units import (
     GB,
     KIB,
     MS,
+    NONE,
     format_bytes,
     format_count,
     format_percent,
@@ -180,7 +182,7 @@ def remedy_rows(step: Step, result: Comparison) -> list[tuple[str, str, str]]:
         except CaseError:  # twice the GPUs do not divide the heads
             return NONE
 
-    return [(name, guided_path.price_of(name), held(name)) for name in guided_path.in_order(step.options)]
+    return [(name, prices.price_of(name), held(name)) for name in guided_path.in_order(step.options)]
 
 
 OF_STEP: dict[str, Callable[[Step, Comparison, Server], Texts]] = {

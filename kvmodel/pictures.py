@@ -14,10 +14,9 @@ import importlib.util
 import os
 import shutil
 import threading
-from pathlib import Path
 from typing import Any
 
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 
 SUFFIXES = (".svg", ".png")
 MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
@@ -150,7 +149,3 @@ def options(figure: dict[str, Any], suffix: str) -> dict[str, Any]:
         "height": figure["layout"]["height"],
         "scale": PNG_SCALE if suffix == ".png" else 1,
     }
-
-
-def suffix_of(path: str | Path) -> str:
-    return Path(path).suffix.lower()

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import catalog, pool_reports, weights
+from kvmodel import catalog, pool_reports
 from kvmodel.case import BYTES_PER_VALUE, Case
-from kvmodel.catalog import Model
 from kvmodel.pool_reports import Printed
 from kvmodel.units import GIB
-
-FOUR_BIT_BYTES = 0.5 + 2 / 128  # of a parameter of the layers: 4 bits and a 16-bit scale for 128 of them
 
 
 def prints(
@@ -61,10 +58,3 @@ def host_pool(case: Case, host_gib: float | None, *, max_model_len: int, pp: int
 
 def as_rows(lines: dict[str, Printed]) -> dict[str, dict[str, Any]]:
     return {engine: asdict(line) for engine, line in lines.items()}
-
-
-def four_bit_bytes(model: Model) -> float:
-    """Weights with the layers' matrices in 4 bits, the rest in 16; never more than they are now. [bytes]"""
-    layers = weights.layer_matrix_parameters(model) + model.num_experts * weights.expert_parameters(model)
-    rest = weights.parameter_count(model) - layers
-    return min(weights.weight_bytes(model), layers * FOUR_BIT_BYTES + 2.0 * rest)

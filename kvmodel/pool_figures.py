@@ -10,9 +10,8 @@ from kvmodel import catalog, pool_plan
 from kvmodel.kv_in_engines import HYBRID_OFF, Kept
 from kvmodel.levers import Lever, freed_bytes
 from kvmodel.pool_plan import Plan
-from kvmodel.units import GIB, format_bytes, format_count, format_percent, format_ratio, significant
+from kvmodel.units import GIB, NONE, format_bytes, format_count, format_percent, format_ratio, significant
 
-NONE = "–"
 FEW_REQUESTS = 10  # below, a fraction of a request is worth a digit
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvmodel import catalog
-from kvmodel.kv_cache import LayerGroup
+from kvmodel.catalog import KvLayers
 from kvmodel.pool_plan import Plan
 from kvmodel.pool_reports import Printed
 from kvmodel.units import GIB, format_count
@@ -72,7 +72,7 @@ def _trt_llm(plan: Plan, line: Printed, longest: int) -> list[str]:
     return [f"Allocated {max(plan.pool_bytes, 0.0) / GIB:.2f} GiB for max tokens in paged KV cache ({line.tokens})."]
 
 
-def vector_widths(layers: tuple[LayerGroup, ...]) -> tuple[int, int]:
+def vector_widths(layers: tuple[KvLayers, ...]) -> tuple[int, int]:
     """Values of keys and of values that a token adds in all layers together; none of values for latents."""
     kept = [(group.layers * group.kv_heads, group) for group in layers]
     return sum(n * group.key_dim for n, group in kept), sum(n * group.value_dim for n, group in kept)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvmodel import assumptions, capacity, catalog, pool_answers, pool_reports
+from kvmodel import assumptions, capacity, catalog, pool_answers, pool_reports, weights
 from kvmodel.capacity import MemoryBudget
 from kvmodel.case import BYTES_PER_VALUE, Case
 from kvmodel.pool_reports import Printed
@@ -100,7 +100,7 @@ def budget_of(startup: Startup) -> MemoryBudget:
         utilization=startup.utilization, peak_bytes=unchunked_peak_bytes(startup) if startup.unchunked else None,
     )  # fmt: skip
     if startup.four_bit:
-        return replace(budget, weight_bytes=pool_answers.four_bit_bytes(model) / (case.tp * startup.pp))
+        return replace(budget, weight_bytes=weights.four_bit_bytes(model) / (case.tp * startup.pp))
     return budget
 
 
@@ -156,8 +156,3 @@ def parts(budget: MemoryBudget) -> dict[str, float]:
 def spent_bytes(budget: MemoryBudget) -> float:
     """What is taken before any KV. [bytes]"""
     return budget.weight_bytes + budget.activation_bytes + budget.engine_bytes
-
-
-def host_pool(startup: Startup, offload_gib: float | None) -> dict[str, Any]:
-    """What an offload pool in host memory holds, see :func:`kvmodel.pool_answers.host_pool`."""
-    return pool_answers.host_pool(startup.case, offload_gib, max_model_len=startup.longest, pp=startup.pp)

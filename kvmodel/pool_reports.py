@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvmodel import kv_cache, kv_modes
-from kvmodel.case import CaseError
 from kvmodel.catalog import KvLayers
+from kvmodel.errors import CaseError
 from kvmodel.words import say
 
-GENERATIONS = ("vllm-v0", "vllm-v1", "vllm", "sglang", "trt-llm")  # "vllm-v1" is up to 0.20, "vllm" from 0.21 on
 NEARLY_EQUAL = {"vllm-v1": 1.25, "vllm": 1.5}  # below it, all groups are as large as the largest kind of layers
 STATE_BLOCKS = 2  # of one request and state group, with prefix caching; one more for each draft token
 TRT_BLOCK_TOKENS = 64
@@ -237,11 +236,6 @@ def longest_request(
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
-
-
-def requests_in_flight(pool_tokens: float, resident_tokens: float) -> float:
-    """Requests that a pool holds when each has `resident_tokens` of KV on average (prompt and half of its output)."""
-    return pool_tokens / resident_tokens
 
 
 def host_pool_tokens(host_bytes: float, bytes_per_token: float, *, block_tokens: int = 16) -> int:

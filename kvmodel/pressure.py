@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import own_inputs, remedies, simulation, workload
-from kvmodel.case import Case, CaseError
+from kvmodel import own_inputs, prices, remedies, simulation, workload
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.simulation import Engine
 from kvmodel.units import MS
 
@@ -24,7 +25,7 @@ def ladder(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "rows": [asdict(row) for row in rows],
         "rule": remedies.RULE,
-        "prices": remedies.PRICES,
+        "prices": prices.KINDS,
         "swap": remedies.swap_beside_recompute(rows),
     }
 

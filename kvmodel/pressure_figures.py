@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any
 
-from kvmodel.figures import NONE
 from kvmodel.load_curve import GOOD_SHARE, RUNS, Knee, Objective
 from kvmodel.remedies import Row
 from kvmodel.simulation_results import Results
-from kvmodel.units import MS, format_count, format_gb, format_percent, format_seconds, significant
+from kvmodel.units import MS, NONE, format_count, format_gb, format_percent, format_seconds, significant
 from kvmodel.words import say
 
 Texts = dict[str, str]

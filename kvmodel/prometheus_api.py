@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from kvmodel import metric_names, metrics, prometheus_http, server_window
-from kvmodel.case import LONGEST_ECHO, CaseError, bad_value
+from kvmodel.errors import LONGEST_ECHO, CaseError, bad_value
 from kvmodel.metric_names import PARTS, meanings
 from kvmodel.metrics_text import Sample, Scrape, number_of
 from kvmodel.prometheus_http import Address

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel.case import LONGEST_ECHO, CaseError, bad_value
+from kvmodel.errors import LONGEST_ECHO, CaseError, bad_value
 from kvmodel.units import DAY, HOUR, MIB, MINUTE, MS
 from kvmodel.words import say
 

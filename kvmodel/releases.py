@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from kvmodel import catalog
-from kvmodel.case import LONGEST_ECHO, CaseError, bad_value
+from kvmodel.errors import LONGEST_ECHO, CaseError, bad_value
 from kvmodel.words import say
 
 KINDS = ("flag", "metric")

@@ -13,20 +13,15 @@ from math import inf, nan, sqrt
 from typing import Any
 
 from kvmodel import simulation
-from kvmodel.case import Case, CaseError, bad_value
+from kvmodel.case import Case
+from kvmodel.errors import CaseError, bad_value
+from kvmodel.prices import ORDER as PRICES
 from kvmodel.remedies_rungs import Rung, Server, changed, flag_of, gpu_host_gib, rungs
 from kvmodel.simulation import Engine
 from kvmodel.workload import Workload
 
 AS_IS = "as-is"
 DEFAULT_ENGINE = Engine()
-PRICES = {  # kinds of price, cheapest first
-    "free": "nothing is given up",
-    "admission": "fewer requests run at a time: part of the preemption becomes queueing",
-    "memory": "host memory and time of the link",
-    "accuracy": "answers change a little",
-    "hardware": "more GPUs",
-}
 OBJECTIVES = {  # the column that counts, and whether more of it is better
     "preemptions": ("preemptions", False),
     "throughput": ("output_tokens_per_s", True),
@@ -53,7 +48,7 @@ class Row:
     action: str
     flag: str = ""  # of the server's engine, where it has one
     stands: str = ""  # which releases have the flag, where not all do
-    price: str = "free"  # a key of PRICES
+    price: str = "free"  # a kind of kvmodel.prices
     article: int | None = None  # place in the article's list
     beside: str = AS_IS  # row that it is to be compared with
     place: int | None = None  # for the objective, from 1; None: not a remedy, or could not be tried
@@ -196,7 +191,7 @@ def effect(row: Row, before: Row, objective: str) -> dict[str, Any]:
 def by_rule(row: Row) -> tuple[Any, ...]:
     """Sorts by RULE."""
     harm = row.effect in ("harms", "unfinished")
-    return EFFECTS.index(row.effect), 0 if harm else list(PRICES).index(row.price), -row.gain
+    return EFFECTS.index(row.effect), 0 if harm else PRICES.index(row.price), -row.gain
 
 
 def swap_beside_recompute(rows: tuple[Row, ...]) -> dict[str, float] | None:

@@ -12,10 +12,11 @@ from functools import cache
 from math import ceil
 from typing import Any
 
-from kvmodel import capacity, catalog, model_text, pool_answers, releases, simulation, weights
+from kvmodel import capacity, catalog, model_text, releases, simulation, weights
 from kvmodel.assumptions import value as assumed
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, DoesNotFit, limits
+from kvmodel.case import BYTES_PER_VALUE, Case, limits
 from kvmodel.catalog import Model, ParameterCounts
+from kvmodel.errors import CaseError, DoesNotFit
 from kvmodel.scheduler_state import Settings
 from kvmodel.simulation import Engine
 from kvmodel.units import GIB, format_count, format_percent
@@ -169,7 +170,7 @@ def scheduler(rung: Rung, server: Server, workload: Workload) -> Server:
 
 def four_bit_weights(rung: Rung, server: Server, workload: Workload) -> Server:
     model = catalog.model(server.case.model)
-    if pool_answers.four_bit_bytes(model) >= weights.weight_bytes(model):
+    if weights.four_bit_bytes(model) >= weights.weight_bytes(model):
         raise CaseError(say("model: the weights of {model} are as narrow as 4 bits already", model=model.name))
     return replace(server, case=replace(server.case, model=model_text.as_text(in_four_bits(model))))
 
@@ -183,9 +184,9 @@ def in_four_bits(model: Model) -> Model:
         expert=expert,
         other=weights.parameter_count(model) - layers - model.num_experts * expert,
         mlp_width=capacity.active_intermediate_size(model),
-        weight_bytes=pool_answers.four_bit_bytes(model),
+        weight_bytes=weights.four_bit_bytes(model),
     )
-    narrow, head = pool_answers.FOUR_BIT_BYTES, weights.head_parameters(model)
+    narrow, head = weights.FOUR_BIT_BYTES, weights.head_parameters(model)
     wide = min(2.0, model.weight_bytes_per_parameter)  # of the head, which a step reads too
     return replace(
         model,

@@ -14,9 +14,10 @@ from math import exp, log, sqrt
 import numpy as np
 
 from kvmodel import assumptions, catalog, histogram, releases, remedies, remedies_rungs, simulation, weights, workload
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.diagnosis import PRESSURE, QUEUEING, Diagnosis
 from kvmodel.era import Era
+from kvmodel.errors import CaseError
 from kvmodel.remedies import Row
 from kvmodel.remedies_rungs import Server
 from kvmodel.server_rates import Rates

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from kvmodel.answer_text import NONE, seconds, table
-from kvmodel.units import format_count, format_percent, significant
+from kvmodel.answer_text import seconds, table
+from kvmodel.units import NONE, format_count, format_percent, significant
 from kvmodel.words import say
 
 Answer = dict[str, Any]

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvmodel import charts, links, out_file, pictures, report, table_files
-from kvmodel.case import Case, CaseError
+from kvmodel import chart_files, charts, links, out_file, pictures, report, table_files
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.report import Block, Bullets, Chart, Heading, Link, Table, Text
 
 SUFFIXES = (".md", ".html")
@@ -35,7 +36,7 @@ def answer(case: Case, own: dict[str, Any]) -> dict[str, Any]:
         drawn = ".svg" if pictures.available() else ".html"
         beside = [str(Path(path).with_suffix("")) + f"-{name}{drawn}" for name in report.CHARTS]
         for name, file in zip(report.CHARTS, beside, strict=True):
-            out_file.write(file, out_file.chart_file(name, case, drawn))
+            out_file.write(file, chart_files.chart_file(name, case, drawn))
         places = {name: Path(file).name for name, file in zip(report.CHARTS, beside, strict=True)}
         out_file.write(path, as_markdown(blocks, places.__getitem__))
     return {"report": path, "charts": beside}

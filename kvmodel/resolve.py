@@ -12,10 +12,11 @@ import numpy as np
 
 from kvmodel import assumptions, capacity, catalog, kv_cache, weights
 from kvmodel.arrays import Numbers
-from kvmodel.case import BYTES_PER_VALUE, Case, DoesNotFit
+from kvmodel.case import BYTES_PER_VALUE, Case
 from kvmodel.catalog import Gpu, KvLayers, Model
 from kvmodel.copy_path import SmallLoads, copy_path
 from kvmodel.engine_time import EngineTimes, decode_step_s, engine_times
+from kvmodel.errors import DoesNotFit
 from kvmodel.step_time import AttentionGroup, GpuRates, ModelShape, decode_s
 from kvmodel.units import GB, MIB, MS, US, format_bytes
 from kvmodel.words import say
@@ -244,3 +245,16 @@ def prefill_band_kind(gpu_id: str, timing: str) -> str:
         return "prefill_2023"
     measured = assumptions.assumption("gemm_efficiency", gpu_id).basis == "measured"
     return "prefill" if measured else "prefill_other_gpu"
+
+
+def require_weights_fit(case: Case) -> None:
+    """Raises DoesNotFit where the weights leave no KV pool."""
+    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
+    budget = capacity.memory_budget(model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens)
+    capacity.require_pool(budget, model, gpu, case.tp)
+
+
+def require_sequence_fits(case: Case, numbers: Numbers) -> None:
+    """Raises DoesNotFit where weights, or the KV of one sequence with its past, exceed the GPU's memory."""
+    require_weights_fit(case)
+    inputs(replace(case, tokens=int(numbers["tokens"] + numbers["past"]), preemptions=1))

@@ -12,11 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from kvmodel import answers, break_even, capacity, catalog, costs, kv_cache, own_inputs, recovery, resolve, verdict
+from kvmodel import (
+    answers,
+    break_even,
+    capacity,
+    catalog,
+    costs,
+    kv_cache,
+    recovery,
+    resolve,
+    verdict,
+)
 from kvmodel.arrays import Floats
-from kvmodel.case import BYTES_PER_VALUE, Case, DoesNotFit
-from kvmodel.catalog import CatalogError
+from kvmodel.case import BYTES_PER_VALUE, Case
+from kvmodel.choices import read_choices
 from kvmodel.costs import at
+from kvmodel.errors import CatalogError, DoesNotFit
 from kvmodel.recovery import STRATEGIES
 from kvmodel.resolve import Inputs
 
@@ -36,7 +47,7 @@ class Row:
 
 def read_row(cells: list[str], choices: Mapping[str, str], own: tuple[str, ...]) -> Row:
     """Raises CaseError, CatalogError."""
-    case, values = own_inputs.read(choices, own)
+    case, values = read_choices(choices, own)
     values.pop("reading", None)  # of a config.json: its model is in the Case
     return Row(cells, case, vars(case) | values)
 
@@ -114,7 +125,7 @@ def _why(possible: Callable[[Case], object], case: Case) -> str:
 @functools.cache
 def _too_heavy(model: str, gpu: str, tp: int, batched: int) -> str:
     """The sentence where weights do not fit: the same for many rows."""
-    return _why(answers.require_weights_fit, Case(model=model, gpu=gpu, tp=tp, max_num_batched_tokens=batched))
+    return _why(resolve.require_weights_fit, Case(model=model, gpu=gpu, tp=tp, max_num_batched_tokens=batched))
 
 
 def names_of_results(command: str, own: tuple[str, ...]) -> list[str]:

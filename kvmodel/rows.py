@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvmodel import in_file
-from kvmodel.case import CaseError
-from kvmodel.catalog import CatalogError
+from kvmodel.errors import CaseError, CatalogError
 from kvmodel.row_results import Row, computed, names_of_results, read_row
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvmodel import in_file, scheduler
-from kvmodel.case import CaseError
 from kvmodel.clock import StepCount
+from kvmodel.errors import CaseError
 from kvmodel.scheduler_log import Log
 from kvmodel.scheduler_policies import VLLM_V1
 from kvmodel.scheduler_state import Requests, Settings

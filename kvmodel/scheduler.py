@@ -37,7 +37,7 @@ def turn(state: State) -> bool:
     for chunk in chunks:
         state.advance(chunk)
     if state.clock.now >= state.log.next_mark:
-        state.log.mark(state)
+        state.sample()
     return True
 
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from math import inf, nan
-from typing import TYPE_CHECKING
 
 from kvmodel.scheduler_gaps import TokenGaps
-
-if TYPE_CHECKING:
-    from kvmodel.scheduler_state import State
 
 MOST_EVENTS = 100_000  # of each kind that are kept one by one
 TIMES_WITHOUT_PROGRESS = 3  # preemptions of a request at the same length
@@ -88,11 +84,8 @@ class Log:
         if times >= TIMES_WITHOUT_PROGRESS:
             self.no_progress.add(request)
 
-    def mark(self, state: State) -> None:
+    def sample(self, now: float, running: int, waiting: int, used_blocks: int) -> None:
         """Take the samples that are due."""
-        state.arrive()
-        waiting = len(state.waiting) + len(state.ranked) + len(state.parked) + len(state.loading) + len(state.loaded)
-        sample = len(state.running), waiting, state.pool.total - state.pool.free, self.preemption_events
-        while state.clock.now >= self.next_mark:
-            self.samples.append(sample)
+        while now >= self.next_mark:
+            self.samples.append((running, waiting, used_blocks, self.preemption_events))
             self.next_mark += self.every

@@ -116,6 +116,12 @@ class State:
         while self.loading and self.loading[0][0] <= now:
             self.loaded.append(heappop(self.loading)[1])
 
+    def sample(self) -> None:
+        """Give the log what it samples, arrivals up to now among it."""
+        self.arrive()
+        waiting = len(self.waiting) + len(self.ranked) + len(self.parked) + len(self.loading) + len(self.loaded)
+        self.log.sample(self.clock.now, len(self.running), waiting, self.pool.total - self.pool.free)
+
     def rank(self, request: int) -> tuple[int, float, int]:
         return self.requests.priority[request], self.log.arrival[request], request
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel import case, catalog
-from kvmodel.catalog import CatalogError
+from kvmodel import case
+from kvmodel.catalog import model_id
 from kvmodel.era import Era
 from kvmodel.server_rates import Rates
 from kvmodel.server_state import Engine
@@ -15,12 +14,6 @@ from kvmodel.server_window import Window
 from kvmodel.words import say
 
 KV_DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float": "fp32", "float32": "fp32"}
-# What model names carry beyond the model: tuning, format, quantisation.
-TAIL = re.compile(
-    r"[-_.](?:instruct|chat|it|hf|base|preview|latest|awq|gptq|gguf|bnb|nvfp4|mxfp4|bf16|fp16|dynamic|turbo"
-    r"|fp8(?:-kv)?|w\dA\d+|int[48]|\dbit|g\d+|quantized)$",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -87,20 +80,3 @@ def kv_dtype(engine: Engine) -> str | None:
     if told.startswith("fp8"):
         return "fp8"
     return KV_DTYPES.get(told, told if told in case.BYTES_PER_VALUE else None)
-
-
-def model_id(name: str) -> str | None:
-    """The catalog's id of a served model's name, or None.
-
-    >>> model_id("meta-llama/Meta-Llama-3-8B-Instruct"), model_id("acme/secret-7b")
-    ('llama-3-8b', None)
-    """
-    short = name.rstrip("/").rsplit("/", 1)[-1].lower().removeprefix("meta-")
-    while True:
-        try:
-            return catalog.id_of("model", short)
-        except CatalogError:
-            shorter = TAIL.sub("", short)
-        if shorter == short:
-            return None
-        short = shorter

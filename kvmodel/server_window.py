@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kvmodel import histogram
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from kvmodel.server_state import ADDED, Engine, Server
 from kvmodel.words import say
 

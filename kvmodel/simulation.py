@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kvmodel import capacity, catalog, kv_cache, resolve, scheduler, scheduler_others, scheduler_policies
-from kvmodel.case import BYTES_PER_VALUE, Case, CaseError, DoesNotFit, bad_value
+from kvmodel.case import BYTES_PER_VALUE, Case
+from kvmodel.errors import CaseError, DoesNotFit, bad_value
 from kvmodel.resolve import Inputs
 from kvmodel.scheduler_log import Log
 from kvmodel.scheduler_state import Policy, Requests, Settings

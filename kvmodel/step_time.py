@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvmodel.arrays import Numbers
-
-ACTIVATION_BYTES = 2  # bf16 and fp16 activations
+from kvmodel.weights import ACTIVATION_BYTES
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from kvmodel import answers, own_inputs, pressure, row_results
-from kvmodel.case import CaseError
+from kvmodel import answers, pressure, row_results
+from kvmodel.choices import read_choices
+from kvmodel.errors import CaseError
 from kvmodel.sweep_grid import Choices, Grid
 
 AT_ONCE = {"compare": 4096, "pressure": 1}  # cases of one task: of about the same length in either question
@@ -79,7 +80,7 @@ def under_pressure(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
 
 def pressed(choices: Choices, own: tuple[str, ...]) -> Row:
     try:
-        totals = answers.plain(pressure.pressure(*own_inputs.read(choices, own)))
+        totals = answers.plain(pressure.pressure(*read_choices(choices, own)))
     except CaseError as error:
         return {"error": str(error)}
     flat: Row = {}
@@ -99,7 +100,7 @@ def require_values(what: str, grid: Grid, own: tuple[str, ...]) -> None:
     for field, values in grid.over.items():
         for value in values:
             try:
-                _, given = own_inputs.read({**grid.base, field: value}, own)
+                _, given = read_choices({**grid.base, field: value}, own)
             except CaseError:
                 if field not in TOGETHER:
                     raise

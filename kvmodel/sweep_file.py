@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kvmodel import out_file, own_inputs, sweep
-from kvmodel.case import DEFAULTS, Case, CaseError
+from kvmodel.case import DEFAULTS, Case
+from kvmodel.errors import CaseError
 from kvmodel.sweep_grid import Grid, grid
 from kvmodel.sweep_processes import processes
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 
 MOST_CASES = 200_000
 Choices = dict[str, Any]

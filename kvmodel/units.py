@@ -6,6 +6,7 @@ GB is 10^9 bytes and GiB is 2^30; memory is shown in GiB, rates in GB/s.
 
 import functools
 import math
+from typing import SupportsFloat
 
 from kvmodel.words import say
 
@@ -16,6 +17,7 @@ US, MS = 1e-6, 1e-3
 LEAST_CARRIED = 0.9  # nothing below it is one when rounded, to however few digits
 SECONDS = ((1.0, "s"), (MS, "ms"), (US, "µs"))  # units that a time is written in
 MINUTE, HOUR, DAY = 60, 3600, 86400
+NONE = "–"  # in place of a number that does not exist
 
 
 def significant(value: float, digits: int) -> str:
@@ -27,7 +29,7 @@ def significant(value: float, digits: int) -> str:
     ('0.012', '34', '6,900', '0')
     """
     if not math.isfinite(value):
-        return "–"
+        return NONE
     if value == 0:
         return "0"
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
@@ -41,7 +43,7 @@ def significant(value: float, digits: int) -> str:
 def _scaled(value: float, steps: tuple[tuple[float, str], ...], digits: int) -> str:
     """In the largest unit of `steps` (descending) that leaves at least one once rounded, else in the smallest."""
     if not math.isfinite(value):
-        return "–"
+        return NONE
     *larger, (smallest, smallest_unit) = steps
     for factor, unit in larger:
         if abs(value) < LEAST_CARRIED * factor:
@@ -94,7 +96,7 @@ def format_count(count: float) -> str:
     >>> format_count(4096), format_count(7740.4)
     ('4,096', '7,740')
     """
-    return f"{count:,.0f}" if math.isfinite(count) else "–"
+    return f"{count:,.0f}" if math.isfinite(count) else NONE
 
 
 def format_tokens(tokens: float) -> str:
@@ -116,9 +118,15 @@ def format_ratio(ratio: float, digits: int = 2) -> str:
     >>> format_ratio(5.432), format_ratio(1.18), format_ratio(143.0)
     ('5.4x', '1.2x', '140x')
     """
-    return say("{number}x", number=significant(ratio, digits)) if math.isfinite(ratio) else "–"
+    return say("{number}x", number=significant(ratio, digits)) if math.isfinite(ratio) else NONE
 
 
 def format_percent(share: float, digits: int = 2) -> str:
     """A share of one: 0.5 is "50 %"."""
-    return f"{significant(100 * share, digits)} %" if math.isfinite(share) else "–"
+    return f"{significant(100 * share, digits)} %" if math.isfinite(share) else NONE
+
+
+def finite_or_none(value: SupportsFloat) -> float | None:
+    """A float for JSON, which knows neither infinity nor NaN: None in their place."""
+    number = float(value)
+    return number if math.isfinite(number) else None

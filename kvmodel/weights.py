@@ -6,6 +6,10 @@ A catalog row's total is tested to equal the published one, so a wrong shape can
 
 from kvmodel.catalog import Model
 
+ACTIVATION_BYTES = 2  # bf16 and fp16 activations
+
+FOUR_BIT_BYTES = 0.5 + 2 / 128  # of a parameter of the layers: 4 bits and a 16-bit scale for 128 of them
+
 
 def _mlp_matrices(model: Model, width: int) -> int:
     """3 d f with a gate (up, gate, down), else 2 d f."""
@@ -56,11 +60,6 @@ def expert_parameters(model: Model) -> int:
     if model.counts:
         return model.counts.expert
     return model.moe_layers * _mlp_matrices(model, model.need("moe_intermediate_size")) if model.moe_layers else 0
-
-
-def active_layer_parameters(model: Model) -> int:
-    """Layer matrices one token is multiplied with: the dense ones and those of its `num_experts_per_tok` experts."""
-    return layer_matrix_parameters(model) + model.num_experts_per_tok * expert_parameters(model)
 
 
 def head_parameters(model: Model) -> int:
@@ -123,3 +122,10 @@ def weight_bytes(model: Model) -> float:
     rate = model.weight_bytes_per_parameter
     expert_rate = model.expert_weight_bytes_per_parameter or rate
     return (parameter_count(model) - experts) * rate + experts * expert_rate
+
+
+def four_bit_bytes(model: Model) -> float:
+    """Weights with the layers' matrices in 4 bits, the rest in 16; never more than they are now. [bytes]"""
+    layers = layer_matrix_parameters(model) + model.num_experts * expert_parameters(model)
+    rest = parameter_count(model) - layers
+    return min(weight_bytes(model), layers * FOUR_BIT_BYTES + 2.0 * rest)

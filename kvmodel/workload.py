@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kvmodel import catalog, in_file
 from kvmodel.arrays import Floats
-from kvmodel.case import CaseError, bad_value
+from kvmodel.errors import CaseError, bad_value
 from kvmodel.words import say
 
 DATA = Path(__file__).parent / "data"
@@ -107,13 +107,6 @@ def lognormal(requests: int, median: float, spread: float, most: int, seed: int)
     _require("spread", spread, 0, 10)
     drawn = np.random.default_rng(seed).lognormal(log(median), spread, requests)
     return np.clip(np.rint(drawn), 1, most).astype(np.int64)
-
-
-def lengths_from_csv(path: str | Path, requests: int, seed: int) -> tuple[Whole, Whole]:
-    """Prompts and outputs drawn in pairs from the rows of a file with `prompt_tokens` and `output_tokens`."""
-    columns = _columns(path, ("prompt_tokens", "output_tokens"))
-    rows = np.random.default_rng(seed).integers(len(columns["prompt_tokens"]), size=requests)
-    return columns["prompt_tokens"].astype(np.int64)[rows], columns["output_tokens"].astype(np.int64)[rows]
 
 
 def trace(path: str | Path) -> Workload:

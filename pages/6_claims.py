@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from explorer import claims, page_tables, prose
+from explorer import claims, controls, page_tables, prose
 from explorer.frame import heading
 
 heading("claims")
-claims.keep_inputs()
+controls.keep_inputs()
 st.markdown(claims.lead())
 cards, opened = claims.filtered()
 if not cards:

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from explorer import claims, glossary, prose
+from explorer import controls, glossary, prose
 from explorer.frame import heading
 
 heading("glossary")
-claims.keep_inputs()
+controls.keep_inputs()
 st.markdown(prose.text("glossary", "lead", glossary.numbers()))
 glossary.show_cards(glossary.chosen())

@@ -3,7 +3,7 @@
 import pytest
 
 from kvmodel import assumptions, catalog, engine_time
-from kvmodel.catalog import CatalogError
+from kvmodel.errors import CatalogError
 
 
 def _figures(table, path=()):

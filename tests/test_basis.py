@@ -12,9 +12,10 @@ from explorer import live
 from kvmodel import basis, catalog, parts
 from kvmodel.arrays import Floats
 from kvmodel.basis import ALONE, STRATEGIES, Basis, crossing, seconds
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.comparison import Comparison, compare_case
 from kvmodel.costs import at
+from kvmodel.errors import CaseError
 from kvmodel.stops import COUNT, LENGTH, RATE, SHARE, SURVIVAL
 
 MOST_SENT_BYTES = 20 * 1024

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from kvmodel import break_even, costs, recovery, resolve
-from kvmodel.case import DoesNotFit, case_from
+from kvmodel.case import case_from
 from kvmodel.costs import at
+from kvmodel.errors import DoesNotFit
 
 CHECKED = settings(
     derandomize=True, deadline=None, max_examples=50, phases=[Phase.explicit, Phase.generate],

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from kvmodel import calibration, resolve
 from kvmodel.calibration import Point
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.comparison import compare_case
+from kvmodel.errors import CaseError
 
 CHECKED = settings(derandomize=True, deadline=None, max_examples=40)
 H100 = Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb", tokens=10_000)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kvmodel import capacity, catalog
-from kvmodel.case import DoesNotFit
+from kvmodel.errors import DoesNotFit
 
 GIB = 2**30
 LLAMA_WEIGHTS = 8_030_261_248 * 2  # parameters of Llama 3 8B on Hugging Face, bf16

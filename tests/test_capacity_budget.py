@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kvmodel import capacity, catalog, cli, hf_config, levers, pool_answers, pool_plan
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.units import GIB
 
 DATA = Path(__file__).parent / "data"

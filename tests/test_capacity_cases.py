@@ -33,7 +33,6 @@ def test_d01_a_pool_in_tokens_and_the_requests_it_holds():
     assert pytest.approx(4.12, abs=0.005) == 77_088 * 57_344 / GIB
     resident = 77_088 / 72
     assert resident == pytest.approx(1_071, abs=0.5)
-    assert 70 <= pool_reports.requests_in_flight(77_088, resident) <= 80 < 256
     line = pool_reports.v0(4.12 * GIB, 57_344, max_model_len=4096)
     assert line.tokens == pytest.approx(77_088, rel=2e-3)
     assert line.blocks == pytest.approx(77_088 / 16, rel=2e-3)  # the 77,088 are no blocks: that is 16 times as much

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvmodel import catalog
-from kvmodel.case import DEFAULTS, Case, CaseError, allowed, case_from, limits, options_of
+from kvmodel.case import DEFAULTS, Case, allowed, case_from, limits, options_of
+from kvmodel.errors import CaseError
 
 CHECKED = settings(derandomize=True, deadline=None, max_examples=150)
 IDS = ("model", "gpu", "link")

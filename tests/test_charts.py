@@ -11,10 +11,11 @@ import plotly.graph_objects as go
 import pytest
 
 from kvmodel import catalog, charts, curves, figure19, kv_cache, parts, roofline_points, scenarios
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.charts import LIGHT, STREAMLIT, crossover, home, kv_size, labels, roofline, series, theme
 from kvmodel.charts import scenarios as outcome_chart
 from kvmodel.comparison import compare_case
+from kvmodel.errors import CaseError
 from kvmodel.recovery import STRATEGIES
 from kvmodel.units import format_bytes, format_seconds
 

@@ -5,8 +5,9 @@ import itertools
 import pytest
 
 from kvmodel import catalog, charts, hf_config, kv_in_engines, levers, pool_figures, pool_lines, pool_log, pool_plan
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.charts import LIGHT, STREAMLIT, capacity
+from kvmodel.errors import CaseError
 from kvmodel.pool_plan import Startup, plan
 from kvmodel.units import GIB, format_bytes
 

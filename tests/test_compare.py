@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 import kvmodel
 from kvmodel import CaseError, compare, costs, engine_time, recovery, step_time
-from kvmodel.case import DEFAULTS, DoesNotFit, case_from, limits
-from kvmodel.comparison import compare_case, plain
+from kvmodel.case import DEFAULTS, case_from, limits
+from kvmodel.comparison import compare_case
+from kvmodel.errors import DoesNotFit
+from kvmodel.units import finite_or_none
 
 KEYS = {
     "available", "victim_delay_s", "out_s", "in_s", "gpu_s", "link_bytes", "link_s", "host_bytes",
@@ -59,7 +61,7 @@ def test_it_is_what_the_parts_say():
     result = compare()
     for name, price in recovery.price(whole.inputs).items():
         for key in KEYS - {"available"}:
-            assert result["strategies"][name][key] == plain(getattr(price, key))
+            assert result["strategies"][name][key] == finite_or_none(getattr(price, key))
     assert result["wait_for_blocks_s"] == float(costs.wait_for_blocks_s(whole.inputs))
 
 
@@ -91,9 +93,9 @@ def test_the_package_names_its_parts():
 
 
 def test_plain():
-    assert plain(1) == 1.0
-    assert plain(math.nan) is None
-    assert plain(math.inf) is None
+    assert finite_or_none(1) == 1.0
+    assert finite_or_none(math.nan) is None
+    assert finite_or_none(math.inf) is None
 
 
 @settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -16,13 +16,14 @@ from kvmodel import (
     costs,
     kv_cache,
     measured,
-    own_inputs,
     recovery,
     resolve,
 )
-from kvmodel.case import CaseError, case_from, options_of
+from kvmodel.case import case_from, options_of
+from kvmodel.choices import read_choices
 from kvmodel.copy_path import STAGED, copy_path, figures_used
 from kvmodel.costs import at
+from kvmodel.errors import CaseError, CatalogError
 
 PATH_FIELDS = ("copy_method", "host_memory", "pinning", "numa", "duplex")
 CLIFF = 28 * 1024
@@ -45,7 +46,7 @@ def inputs_of(**choices):
 
 
 def answer(**choices):
-    case, own = own_inputs.read(choices, ("bytes_per_copy", "copies", "direction"))
+    case, own = read_choices(choices, ("bytes_per_copy", "copies", "direction"))
     return answers.copy(case, vars(case) | own)
 
 
@@ -329,7 +330,7 @@ def test_a_kernel_is_never_slower_than_a_call_a_copy_while_pieces_are_small(choi
 @CHECKED
 @given(PATHS, st.lists(st.integers(1, 2**20), min_size=2, max_size=5))
 def test_an_array_of_sizes_equals_its_scalars(choices, sizes):
-    case, own = own_inputs.read(
+    case, own = read_choices(
         {k: v for k, v in choices.items() if k != "bytes_per_copy"} | {"host_memory": "pinned"}, ("copies", "direction")
     )
     together = answers.copy(case, vars(case) | own | {"bytes_per_copy": np.array(sizes, float)})
@@ -387,7 +388,7 @@ def test_rows_by_link_and_gpu_name_known_ones():
 
 
 def test_a_missing_figure_is_named():
-    with pytest.raises(catalog.CatalogError, match=r"^copies kernel: no_such_figure is missing$"):
+    with pytest.raises(CatalogError, match=r"^copies kernel: no_such_figure is missing$"):
         assumptions.value("kernel", "no_such_figure", "copies")
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapes import sample, vllm
 
-from kvmodel import advice, catalog, metrics, releases, sample_scrapes
-from kvmodel.case import CaseError
+from kvmodel import catalog, metrics, prices, releases, sample_scrapes
+from kvmodel.errors import CaseError
 from kvmodel.metrics import Known, diagnose
 
 CHECKED = settings(derandomize=True, deadline=None, max_examples=60)
@@ -373,7 +373,7 @@ def test_where_the_version_is_not_known_a_flag_is_as_of_the_release_it_was_read_
 
 def test_every_remedy_has_a_place_in_the_order_and_a_source():
     for row in catalog.table("advice")["remedy"]:
-        assert row["price"] in advice.PRICES
+        assert row["price"] in prices.ORDER
         assert catalog.source(row["source"])
 
 

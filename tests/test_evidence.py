@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kvmodel import answers, catalog, engine_time, evidence, measured, resolve, step_time
 from kvmodel.case import case_from
+from kvmodel.errors import CatalogError
 
 ERRORS = {errors.kind: errors for errors in evidence.step_errors()}
 CHECKED = settings(derandomize=True, deadline=None, max_examples=300)
@@ -108,7 +109,7 @@ def test_a_prefill_of_any_model_on_any_gpu_answers_or_names_the_missing_figure(g
         case = case_from({"model": model_id, "gpu": gpu_id})
         try:
             answer = answers.prefill(case, vars(case) | {"batch": 1, "past": 0})
-        except catalog.CatalogError as error:
+        except CatalogError as error:
             assert "is missing" in str(error)  # noqa: PT017 - most of them answer
             continue
         assert 0 < float(answer["floor_s"]) <= float(answer["prefill_s"])

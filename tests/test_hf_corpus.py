@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kvmodel import catalog, hf_config, kv_cache
-from kvmodel.catalog import CatalogError
+from kvmodel.errors import CatalogError
 from kvmodel.hf_fields import ConfigRefused
 
 FOLDER = Path(__file__).parent / "data" / "hf_configs"

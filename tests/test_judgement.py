@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvmodel import cli, copy_evidence, evidence, judgement
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 
 COMMITTED = Path(judgement.__file__).parent / "data" / "measured" / "steps.csv"
 GOOD = {

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvmodel import catalog, links
-from kvmodel.case import DEFAULTS, LONGEST_ECHO, OPTIONS, Case, CaseError
+from kvmodel.case import DEFAULTS, OPTIONS, Case
 from kvmodel.comparison import compare_case
+from kvmodel.errors import LONGEST_ECHO, CaseError
 
 HELD = [line for line in (Path(__file__).parent / "data" / "links.txt").read_text().splitlines() if line[:1] == "/"]
 PAGE_STATE = ("view",)

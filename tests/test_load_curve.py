@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from kvmodel import load_curve
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.load_curve import Knee, Objective, Point
 from kvmodel.pressure_inputs import Demand, Pressure, engine_of, memory_blocks, offered_per_s, run
 from kvmodel.simulation import Engine

@@ -3,7 +3,7 @@
 import pytest
 
 from kvmodel import catalog, measured
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError, CatalogError
 
 STEP = {
     "id": "T1", "kind": "prefill", "source": "argonne-inference-bench", "gpu": "A100-SXM4-80GB", "model": "llama3-8b",
@@ -44,7 +44,7 @@ def test_the_timing_of_an_engine(engine, timing):
     ],
 )
 def test_a_bad_row_is_one_sentence(column, given, message):
-    with pytest.raises((CaseError, catalog.CatalogError), match=message):
+    with pytest.raises((CaseError, CatalogError), match=message):
         measured.step(STEP | {column: given})
 
 

@@ -124,5 +124,6 @@ def test_flop_per_kv_byte(model, thousand_flop):
     active = weights.parameter_count(row) - idle_experts
     kv_bytes = kv_cache.growth_bytes_per_token(row.kv_layers, bytes_per_value=2)
     assert 2 * active / kv_bytes / 1000 == pytest.approx(thousand_flop, rel=0.03)
-    layers_alone = 2 * weights.active_layer_parameters(row) / kv_bytes / 1000
+    experts = row.num_experts_per_tok * weights.expert_parameters(row)
+    layers_alone = 2 * (weights.layer_matrix_parameters(row) + experts) / kv_bytes / 1000
     assert 0.85 * thousand_flop < layers_alone < thousand_flop

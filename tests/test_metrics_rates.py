@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scrapes import sample, vllm
 
 from kvmodel import era, histogram, metrics, recompute_tax, server_rates, server_window
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.histogram import Histogram
 from kvmodel.server_state import server
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapes import sample, vllm
 
-from kvmodel import era, metric_names, metrics, releases, served
+from kvmodel import catalog, era, metric_names, metrics, releases
 from kvmodel.server_state import server
 
 CHECKED = settings(derandomize=True, deadline=None, max_examples=60)
@@ -247,7 +247,7 @@ def test_a_flag_is_offered_only_where_the_releases_have_it(entry, version):
     ],
 )  # fmt: skip
 def test_served_names_are_models_of_the_catalog(name, model):
-    assert served.model_id(name) == model
+    assert catalog.model_id(name) == model
 
 
 def test_every_name_has_one_meaning_and_an_engine():

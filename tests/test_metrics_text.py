@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from scrapes import SAMPLES, sample, vllm
 
 from kvmodel import metrics
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from kvmodel.metrics_text import LONGEST_TEXT, MOST_LINES, read_scrape
 
 ONE = 'vllm:num_requests_running{engine="0",model_name="m"} 3.0\n'

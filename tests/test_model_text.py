@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmodel import catalog, comparison, hf_config, model_text
-from kvmodel.case import Case, CaseError
-from kvmodel.catalog import CatalogError
+from kvmodel.case import Case
+from kvmodel.errors import CaseError, CatalogError
 
 PLAIN = "custom~small~l4_d512_h8_g2_w64_full4x2x64x64"
 

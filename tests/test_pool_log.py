@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kvmodel import catalog, hf_config, log_answer, pool_check
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
+from kvmodel.errors import CaseError
 from kvmodel.pool_check import Named
 from kvmodel.pool_log import LogFigures, read_log
 from kvmodel.units import GIB, MIB

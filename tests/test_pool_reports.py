@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmodel import catalog, pool_reports
-from kvmodel.case import CaseError
 from kvmodel.catalog import KvLayers
+from kvmodel.errors import CaseError
 from kvmodel.units import GIB
 
 BF16 = {"bytes_per_value": 2}

@@ -15,7 +15,7 @@ import pytest
 from scrapes import program, sample, vllm
 
 from kvmodel import cli, prometheus_api, prometheus_http
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 from tests.machine import free_port
 
 START_S, STOP_S, SCRAPED_S = 30, 10, 30

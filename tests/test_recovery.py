@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from kvmodel import costs, recovery, resolve, step_time
-from kvmodel.case import DoesNotFit, case_from
+from kvmodel.case import case_from
 from kvmodel.costs import at
+from kvmodel.errors import DoesNotFit
 from kvmodel.recovery import Price, price
 
 CHECKED = settings(

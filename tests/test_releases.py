@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvmodel import catalog, releases
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 
 
 @pytest.mark.parametrize(

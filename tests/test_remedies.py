@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvmodel import catalog, kv_cache, pool_answers, releases, remedies, remedies_rungs, resolve, simulation, weights
-from kvmodel.case import Case, CaseError, DoesNotFit
+from kvmodel import catalog, kv_cache, prices, releases, remedies, remedies_rungs, resolve, simulation, weights
+from kvmodel.case import Case
 from kvmodel.cli import run
+from kvmodel.errors import CaseError, DoesNotFit
 from kvmodel.remedies import Row, ladder, ordered
 from kvmodel.remedies_rungs import Server, all_rungs, changed, rungs, settings_of
 from kvmodel.simulation import Engine
@@ -81,8 +82,8 @@ def test_pools_by_hand():
     assert blocks("fp8-kv") == 12000
     model = catalog.model("llama-3-8b")
     layers = 32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336)
-    freed = layers * (2 - pool_answers.FOUR_BIT_BYTES)
-    assert weights.weight_bytes(model) - freed == pytest.approx(pool_answers.four_bit_bytes(model))
+    freed = layers * (2 - weights.FOUR_BIT_BYTES)
+    assert weights.weight_bytes(model) - freed == pytest.approx(weights.four_bit_bytes(model))
     assert blocks("weights-4bit") == int(6000 + freed / block)
 
 
@@ -107,7 +108,7 @@ def test_four_bits_change_weights_and_nothing_else_of_a_model(model_id):
     model = catalog.model(model_id)
     case = changed(rung("weights-4bit"), Server(Case(model=model_id, gpu="h200-sxm-141gb", tp=8), Engine()), CHAT).case
     narrow = catalog.model(case.model)
-    assert weights.weight_bytes(narrow) == pytest.approx(pool_answers.four_bit_bytes(model))
+    assert weights.weight_bytes(narrow) == pytest.approx(weights.four_bit_bytes(model))
     assert narrow.kv_layers == model.kv_layers
     widths = ("weight_bytes_per_parameter", "expert_weight_bytes_per_parameter")
     old, new = (vars(resolve.model_shape(one)) for one in (model, narrow))
@@ -299,11 +300,11 @@ def test_each_objective_has_an_order_of_the_same_rows(rows, objective):
     assert order[0].id == "as-is"
     assert [row.place for row in order if row.place] == list(range(1, len(rows) - 1))
     helped = [row for row in order if row.effect == "helps" and row.place]
-    kinds = [list(remedies.PRICES).index(row.price) for row in helped]
+    kinds = [list(prices.ORDER).index(row.price) for row in helped]
     assert kinds == sorted(kinds)
 
 
-@given(st.lists(st.tuples(st.floats(1, 1000), st.sampled_from(list(remedies.PRICES))), min_size=1, max_size=8))
+@given(st.lists(st.tuples(st.floats(1, 1000), st.sampled_from(list(prices.ORDER))), min_size=1, max_size=8))
 @settings(derandomize=True, deadline=None)
 def test_order_does_not_depend_on_the_order_given(values):
     given_rows = [made(f"{index}", price, after=after + index / 7) for index, (after, price) in enumerate(values)]
@@ -346,7 +347,7 @@ def test_every_flag_is_known_of_its_engine_since_some_release():
 
 def test_rows_of_the_file():
     for row in all_rungs():
-        assert row.price in remedies.PRICES
+        assert row.price in prices.ORDER
         assert row.change in remedies_rungs.CHANGES
         assert catalog.source(row.source)
         assert row.beside in {"as-is", *(other.id for other in all_rungs())}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scrapes import vllm
 
-from kvmodel import advice, catalog, remedies_server, simulation
+from kvmodel import advice, catalog, prices, remedies_server, simulation
 from kvmodel.histogram import Histogram
 from kvmodel.metrics import Known, diagnose
 from kvmodel.remedies_rungs import Server
@@ -53,7 +53,7 @@ def test_the_order_is_that_of_the_ladder():
     assert set(per_100) == set(rows)
     before = float(rows["offload"]["buys"].rpartition("simulated: ")[2].split()[0])
     helps = [name for name in rows if per_100[name] < 0.8 * before]
-    kinds = [advice.PRICES.index(rows[name]["price"]) for name in rows if name in helps]
+    kinds = [prices.ORDER.index(rows[name]["price"]) for name in rows if name in helps]
     assert kinds == sorted(kinds)
     assert list(rows)[: len(helps)] == helps
 
@@ -76,7 +76,7 @@ def test_without_enough_the_rule_decides_and_says_why(what):
     assert not simulated(answer)
     assert answer["advice_rule"].startswith(advice.RULE)
     assert reason in answer["advice_rule"]
-    sure = [advice.PRICES.index(row["price"]) for row in answer["advice"] if not row["needs"]]
+    sure = [prices.ORDER.index(row["price"]) for row in answer["advice"] if not row["needs"]]
     assert sure == sorted(sure)
     assert not any("simulated" in row["buys"] for row in answer["advice"])
 

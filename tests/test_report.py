@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kvmodel import __version__, catalog, charts, links, out_file, pictures, report, report_markup
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.cli import main
+from kvmodel.errors import CaseError
 
 LLAMA = Case(tokens=8192, gpu="h100-sxm5-80gb", preemptions=2)
 

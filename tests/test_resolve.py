@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kvmodel import assumptions, catalog, resolve
-from kvmodel.case import DoesNotFit, case_from
+from kvmodel.case import case_from
+from kvmodel.errors import DoesNotFit
 
 
 def inputs_of(**choices):

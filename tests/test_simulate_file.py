@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvmodel import cli, run_file
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 
 ORACLE = Path(__file__).parent / "data" / "oracle"
 GIVEN = json.loads((ORACLE / "stress-003.json").read_text())

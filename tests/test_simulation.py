@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from scheduler_runs import INPUTS
 
 from kvmodel import costs, engine_time, step_time, workload
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.clock import Chunk
+from kvmodel.errors import CaseError
 from kvmodel.simulation import SCHEDULERS, Engine, default_max_num_seqs, simulate, step_inputs
 from kvmodel.step_clock import BoundedTokens, StepTimes
 from kvmodel.workload import DATA, fixed, named

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from kvmodel import sweep, sweep_file
-from kvmodel.case import CaseError, case_from
+from kvmodel.case import case_from
 from kvmodel.cli import main, run
 from kvmodel.commands import CASE, LOAD, SERVER, SLO
 from kvmodel.comparison import as_json, compare_case
+from kvmodel.errors import CaseError
 from kvmodel.sweep_grid import MOST_CASES, Grid, grid
 from kvmodel.sweep_processes import processes
 from tests.machine import runs, wait_for

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from explorer import prose
 from explorer.why import TEXT_COLOURS, in_markdown
 from kvmodel import break_even, catalog, costs, formula, kv_cache, traces
-from kvmodel.case import BYTES_PER_VALUE, OPTIONS, Case, CaseError
+from kvmodel.case import BYTES_PER_VALUE, OPTIONS, Case
 from kvmodel.charts import breakdown, theme
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.errors import CaseError
 from kvmodel.formula import Factor, Line, Term
 from kvmodel.roofline_points import roofline_of
 

@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from kvmodel import break_even, catalog, costs, recovery, resolve
-from kvmodel.case import DoesNotFit, case_from
+from kvmodel.case import case_from
 from kvmodel.comparison import compare_case
 from kvmodel.costs import at
+from kvmodel.errors import DoesNotFit
 from kvmodel.verdict import contest, verdict
 
 CHECKED = settings(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kvmodel import catalog, in_file, workload
-from kvmodel.case import CaseError
-from kvmodel.workload import bursty, fixed, lengths_from_csv, lognormal, named, poisson, trace
+from kvmodel.errors import CaseError
+from kvmodel.workload import bursty, fixed, lognormal, named, poisson, trace
 
 MANY = 20_000
 
@@ -37,14 +37,6 @@ def test_lognormal_lengths_have_their_median_and_spread_within_their_limits():
     assert lognormal(MANY, 1000, 2.0, 3000, 3).max() == 3000
     assert lognormal(MANY, 2, 3.0, 3000, 3).min() == 1
     assert fixed(3, 7).tolist() == [7, 7, 7]
-
-
-def test_lengths_come_from_a_file_in_pairs(tmp_path):
-    path = tmp_path / "lengths.csv"
-    path.write_text("prompt_tokens,output_tokens,more\n10,1,x\n20,2,y\n30,3,z\n")
-    prompts, outputs = lengths_from_csv(path, 300, 1)
-    assert set(prompts) == {10, 20, 30}
-    assert (prompts == 10 * outputs).all()
 
 
 def test_a_trace_keeps_its_rows(tmp_path):

@@ -23,7 +23,7 @@ from kvmodel import (
     roofline_points,
 )
 from kvmodel import scenarios as scenario_table
-from kvmodel.case import Case, CaseError
+from kvmodel.case import Case
 from kvmodel.charts import (
     capacity,
     crossover,
@@ -40,6 +40,7 @@ from kvmodel.charts import copy_rates as rates
 from kvmodel.charts.series import Row
 from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
 from kvmodel.comparison import Comparison, compare_case
+from kvmodel.errors import CaseError
 from kvmodel.words import say
 
 __all__ = ["LIGHT", "NAMES", "STREAMLIT", "Palette", "alt", "draw", "points"]

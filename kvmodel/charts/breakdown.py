@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 from kvmodel.charts import lanes, series
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette
-from kvmodel.comparison import plain
 from kvmodel.parts import PARTS
-from kvmodel.units import format_seconds
+from kvmodel.units import finite_or_none, format_seconds
 from kvmodel.words import say
 
 NAMED = 3  # largest parts of a bar that are written under it
@@ -88,6 +87,6 @@ def stacked_parts_alt(parts: Parts, *, with_wait: bool = False) -> str:
 def stacked_parts_points(parts: Parts) -> list[series.Row]:
     """A row a strategy: seconds of every part, None for what is unknown."""
     return [
-        {"strategy": strategy, **{f"{name}_s": plain(found.get(name, 0.0)) for name in PARTS}}
+        {"strategy": strategy, **{f"{name}_s": finite_or_none(found.get(name, 0.0)) for name in PARTS}}
         for strategy, found in parts.items()
     ]

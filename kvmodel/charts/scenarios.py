@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.comparison import plain
 from kvmodel.scenarios import COPY, Outcome, Row
-from kvmodel.units import format_ratio
+from kvmodel.units import finite_or_none, format_ratio
 from kvmodel.words import say
 
 LANE_PX = 74
@@ -200,7 +199,7 @@ def outcomes_points(rows: Sequence[Row]) -> list[series.Row]:
             "variant": outcome.variant,
             "condition": outcome.condition,
             "model_pick": outcome.pick,
-            "recompute_over_copy": plain(ratio(outcome)),
+            "recompute_over_copy": finite_or_none(ratio(outcome)),
         }
         for row in rows
         for outcome in row.outcomes

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvmodel.arrays import Floats
-from kvmodel.comparison import plain
+from kvmodel.units import finite_or_none
 
 Row = dict[str, float | str | None]
 LINE_POINTS, BAND_POINTS = 61, 31
@@ -25,6 +25,6 @@ def rows(columns: Mapping[str, Floats], picked: NDArray[np.intp] | slice = slice
     """The plotted numbers as rows for CSV, None for what is unknown."""
     values = {name: np.asarray(column, dtype=float)[picked].tolist() for name, column in columns.items()}
     return [
-        {name: plain(value) for name, value in zip(values, row, strict=True)}
+        {name: finite_or_none(value) for name, value in zip(values, row, strict=True)}
         for row in zip(*values.values(), strict=True)
     ]

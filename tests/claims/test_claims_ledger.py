@@ -9,9 +9,9 @@ import pytest
 
 from kvmodel import catalog, claims, cli
 from kvmodel.case import case_from
-from kvmodel.catalog import CatalogError
 from kvmodel.claims_doc import markdown
 from kvmodel.claims_numbers import texts
+from kvmodel.errors import CatalogError
 
 ROOT = Path(__file__).resolve().parents[2]
 IDS = claims.claim_ids()

@@ -17,7 +17,7 @@ from explorer import choice, prose
 from explorer.diagnosis import COLOURS, NEXT
 from explorer.frame import PAGES
 from kvmodel import diagnosis, metrics, metrics_text, prometheus_api, sample_scrapes
-from kvmodel.case import CaseError
+from kvmodel.errors import CaseError
 
 ROOT = Path(__file__).resolve().parents[2]
 METRICS = ROOT / "tests" / "data" / "metrics"

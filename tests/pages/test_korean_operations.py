@@ -11,8 +11,19 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import prose
 from explorer.language import words_of
-from kvmodel import catalog, claims, hf_config, metrics, releases, remedies, remedies_rungs, sample_scrapes, words
-from kvmodel.case import Case, CaseError, case_from
+from kvmodel import (
+    catalog,
+    claims,
+    hf_config,
+    metrics,
+    prices,
+    releases,
+    remedies_rungs,
+    sample_scrapes,
+    words,
+)
+from kvmodel.case import Case, case_from
+from kvmodel.errors import CaseError
 
 METRICS = Path(__file__).resolve().parents[1] / "data" / "metrics"
 KOREAN = words_of("ko")
@@ -186,7 +197,7 @@ def test_remedies_of_the_data_are_translated() -> None:
     rungs = {rung.action for rung in remedies_rungs.all_rungs()}
     rows = catalog.table("advice")["remedy"]
     buys = {row["buys"] for row in rows if not re.fullmatch(r"\{\w+\}", row["buys"])}
-    assert rungs | {row["action"] for row in rows} | buys | {*remedies.PRICES} <= KOREAN.keys()
+    assert rungs | {row["action"] for row in rows} | buys | {*prices.ORDER} <= KOREAN.keys()
 
 
 def test_english_is_what_it_was() -> None:

@@ -8,7 +8,7 @@ import pytest
 from visit import opened
 
 from explorer.frame import PAGES
-from kvmodel import catalog, evidence_points, judgement, kv_cache, releases, simulation
+from kvmodel import catalog, evidence_points, kv_cache, releases, simulation
 from kvmodel.case import DEFAULTS
 
 VISITS = [(page, {}) for page in PAGES] + [
@@ -36,7 +36,7 @@ def names() -> set[str]:
     labels += [catalog.link(each).label.partition(",")[0] for each in links] + [row.label for row in releases.places()]
     labels += [f"{row.engine} {row.source}" for row in evidence_points.pairs()]
     ids = {*models, *gpus, *links, *simulation.SCHEDULERS, *kv_cache.LAYOUTS, *catalog.table("workloads"), *DEFAULTS}
-    ids |= {*judgement.SAYS, *(entry.engine for entry in releases.entries())}
+    ids |= {*evidence_points.SAYS, *(entry.engine for entry in releases.entries())}
     return ids | {word for label in labels for word in WORD.findall(label)}
 
 

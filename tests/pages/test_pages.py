@@ -10,8 +10,9 @@ from streamlit.testing.v1 import AppTest
 from visit import components, inputs, opened
 
 from explorer import prose
-from explorer.controls import MAIN, MORE, query_of
+from explorer.controls import MAIN, MORE
 from explorer.frame import PAGES
+from kvmodel import links
 from kvmodel.case import DEFAULTS, Case
 from kvmodel.scenarios import preset_case
 
@@ -112,9 +113,9 @@ def test_every_input_of_a_case_has_a_control() -> None:
 
 def test_a_case_survives_the_way_through_a_link() -> None:
     case = preset_case("figure19", Case())
-    at = opened("crossover", **query_of(case))
+    at = opened("crossover", **links.inputs(case))
     assert not at.warning
-    assert {field: inputs(at)[field] for field in query_of(case)} == {
+    assert {field: inputs(at)[field] for field in links.inputs(case)} == {
         field: value for field, value in asdict(case).items() if value is not None
     }
 

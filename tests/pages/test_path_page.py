@@ -14,8 +14,9 @@ from explorer import prose
 from explorer.frame import PAGES
 from explorer.path import AFTER, CURVES, TRACES, VIEWS
 from kvmodel import guided_path, path_figures
-from kvmodel.case import DEFAULTS, CaseError
+from kvmodel.case import DEFAULTS
 from kvmodel.comparison import compare_case
+from kvmodel.errors import CaseError
 
 STEPS = guided_path.steps()
 IDS = [step.id for step in STEPS]
