@@ -19,7 +19,7 @@ from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 from explorer import arrow_tables, prose
 from explorer.frame import PAGE, PAGES
 from explorer.links import PAGE_KEYS
-from kvmodel import chart_files, charts, links, out_file, pictures, report, report_markup
+from kvmodel import chart_files, charts, files, links, pictures, report, report_markup
 from kvmodel.case import Case
 from kvmodel.charts.series import Row
 from kvmodel.units import NONE, format_count, significant
@@ -85,7 +85,7 @@ def points_menu(key: str, points: list[Row]) -> None:
     box = popover(key)
     if box.open:
         with box:
-            download(key, ".csv", functools.partial(out_file.as_csv, points), key)
+            download(key, ".csv", functools.partial(files.as_csv, points), key)
             plotted(points)
 
 
@@ -117,7 +117,7 @@ def plotted(points: list[Row]) -> None:
     every = -(-len(points) // MOST_ROWS)
     numbers = {"every": str(every), "count": format_count(len(points))}
     st.caption(prose.text("share", "every_row" if every == 1 else "some_rows", numbers))
-    columns = out_file.columns_of(points)
+    columns = files.columns_of(points)
     arrow_tables.draw(columns, [[cell(point.get(column)) for column in columns] for point in points[::every]])
 
 

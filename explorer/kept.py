@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import streamlit as st
+from kvmodel.kv_modes import HYBRID_OFF
 
 from explorer import prose, show
-from kvmodel import kv_in_engines, pool_figures
+from kvmodel import kv_modes, pool_figures
 from kvmodel.case import Case
-from kvmodel.kv_in_engines import HYBRID_OFF
 
 
 def others(case: Case) -> None:
     """Both numbers of a model with windows, then the modes that give a third one; nothing where all agree."""
-    ways = kv_in_engines.kept(case)
+    ways = kv_modes.kept(case)
     pair = pool_figures.hybrid_pair(ways)
     if pair:
         st.markdown(prose.text("kv_size", "hybrid", pair))

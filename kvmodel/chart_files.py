@@ -8,7 +8,7 @@ from typing import Any
 from kvmodel import pictures
 from kvmodel.case import Case
 from kvmodel.errors import CaseError
-from kvmodel.out_file import as_csv, write
+from kvmodel.files import as_csv, write
 
 SUFFIXES = (".html", ".json", ".csv", *pictures.SUFFIXES)
 

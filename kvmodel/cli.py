@@ -119,9 +119,9 @@ def run(arguments: Sequence[str]) -> str:
         table = rows.answer(name, rows_file, choices, (*command.fields, *command.own), command.own)
         if output is None:
             return table
-        from kvmodel import out_file
+        from kvmodel import files
 
-        out_file.write(output, table)
+        files.write(output, table)
         return ""
     words = {word: choices.pop(word) for word in command.words}
     if output is not None and not command.output:

@@ -17,8 +17,7 @@ from kvmodel.hf_attention import Attention, attention
 from kvmodel.hf_fields import ConfigRefused, Fields, language_section, refusal, require_decoder
 from kvmodel.hf_json import json_object, reason
 from kvmodel.hf_layers import Layer, kv_groups, read_layers
-from kvmodel.hf_parameters import count
-from kvmodel.hf_quantization import WeightBytes, asks_for_narrow_kv
+from kvmodel.hf_quantization import WeightBytes, asks_for_narrow_kv, count
 from kvmodel.hf_weights import VOCABULARY, Parameters, has_encoder
 from kvmodel.hf_windows import DRAFTS
 from kvmodel.units import MIB

@@ -8,8 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel.hf_fields import Fields
-from kvmodel.hf_weights import Parameters
+from kvmodel.hf_attention import Attention
+from kvmodel.hf_fields import ConfigRefused, Fields
+from kvmodel.hf_layers import Layer
+from kvmodel.hf_weights import Parameters, checked, parameters
+from kvmodel.words import say
+
+OTHER_PARTS = (  # sections of what a model has beside its language model
+    "vision_config", "audio_config", "visual", "vit_config", "talker_config", "code2wav_config", "token2wav_config",
+)  # fmt: skip
 
 DTYPE_BYTES = {"float32": 4.0, "float": 4.0, "float16": 2.0, "half": 2.0, "bfloat16": 2.0, "float8_e4m3fn": 1.0}
 BITS = {  # bits of one weight where the file does not say: quant_method or quant_algo in lower case
@@ -137,3 +144,35 @@ def asks_for_narrow_kv(config: Mapping[str, Any], fields: Fields) -> bool:
     own = quantization(config, fields)
     scheme = own.get("kv_cache_scheme")
     return bool(own.get("kv_cache_quant_algo")) or (isinstance(scheme, dict) and scheme.get("num_bits") == 8)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Both None where they are not counted; `notes` say what a reader should know of them, a sentence each."""
+
+    parameters: Parameters | None
+    stored: WeightBytes | None
+    notes: tuple[str, ...]
+
+
+def count(config: Mapping[str, Any], fields: Fields, own: Attention, layers: list[Layer]) -> Counted:
+    try:
+        counted = parameters(fields, own, layers)
+        stored = weight_bytes(config, fields, counted) if counted else None
+    except ConfigRefused as error:
+        return Counted(None, None, (say("parameters are not counted: {reason}", reason=error),))
+    if counted is None:
+        short = say("parameters are not counted: the file or what is known of its class is too short for them")
+        return Counted(None, None, (short,))
+    notes = []
+    if not checked(fields.model_type):
+        notes.append(
+            say(
+                "parameters are an estimate: class {model_type} is counted in the plain form, unchecked",
+                model_type=fields.model_type,
+            )
+        )
+    others = [name for name in OTHER_PARTS if isinstance(config.get(name), dict)]
+    if others:
+        notes.append(say("weights are the language model's alone, without {parts}", parts=", ".join(others)))
+    return Counted(counted, stored, tuple(notes))

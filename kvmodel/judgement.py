@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import assumptions, calibration, copy_evidence, evidence, in_file, measured, resolve
+from kvmodel import assumptions, calibration, copy_evidence, evidence, files, measured, resolve
 from kvmodel.calibration import CopyReading, Point, PrefillReading
 from kvmodel.case import Case
 from kvmodel.errors import CaseError
@@ -46,7 +46,7 @@ def judged_file(path: str) -> list[dict[str, Any]]:
 def steps_in(path: str) -> list[Step]:
     """The steps of a file. Raises CaseError where it cannot be read or a row does not hold."""
     try:
-        rows = list(csv.DictReader(io.StringIO(in_file.read_text(path), newline="")))
+        rows = list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CaseError(f"file: {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     missing = [name for name in COLUMNS if not rows or name not in rows[0]]

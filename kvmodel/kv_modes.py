@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from kvmodel import kv_cache
+from kvmodel import catalog, kv_cache
+from kvmodel.case import BYTES_PER_VALUE, Case
 from kvmodel.catalog import KvLayers
+
+EXACT, HYBRID_OFF = "exact", "hybrid-off"
 
 
 def engine_layers(layers: Iterable[KvLayers], bytes_per_value: float) -> tuple[KvLayers, ...]:
@@ -47,3 +51,42 @@ def with_window_slack(layers: Iterable[KvLayers], tokens: int) -> tuple[KvLayers
         replace(group, bound_tokens=group.bound_tokens + tokens) if group.kind in ("sliding", "chunked") else group
         for group in layers
     )
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A request of the Case's tokens on each GPU in one mode, and what a further token adds at great length. [bytes]"""
+
+    mode: str
+    kv_bytes: float
+    growth_bytes_per_token: float
+
+
+def kept(case: Case) -> list[Kept]:
+    """The exact size first, then each way that gives another number for this model.
+
+    "in-flight" adds a step's tokens to each window (vLLM 0.33, `SlidingWindowSpec`), "hybrid-off" keeps all tokens in
+    window layers, "index-8-bit" has index keys of 132 bytes, "expanded" is MLA without kernels for it (vLLM up to 0.6).
+    """
+    model = catalog.model(case.model)
+    width = BYTES_PER_VALUE[case.kv_dtype]
+    held: dict[str, Any] = {"bytes_per_value": width, "tp": case.tp}
+    layers = {
+        EXACT: model.kv_layers,
+        "in-flight": with_window_slack(model.kv_layers, case.max_num_batched_tokens),
+        "index-8-bit": engine_layers(model.kv_layers, width),
+        "expanded": expanded_latent(model.kv_layers, model.num_attention_heads, model.qk_head_dim),
+    }
+    found = [
+        Kept(
+            mode,
+            float(kv_cache.kv_bytes(groups, case.tokens, **held)),
+            float(kv_cache.growth_bytes_per_token(groups, **held)),
+        )
+        for mode, groups in layers.items()
+    ]
+    none, one, all_tokens = (
+        float(kv_cache.kv_bytes_hybrid_off(model.kv_layers, tokens, **held)) for tokens in (0, 1, case.tokens)
+    )
+    found.insert(1, Kept(HYBRID_OFF, all_tokens, one - none))
+    return [way for way in found if way.mode == EXACT or way.kv_bytes != found[0].kv_bytes]

@@ -104,7 +104,7 @@ def written(output: str | None, text: str) -> dict[str, str]:
     """Where a text was written, if anywhere. Raises CaseError where it cannot be."""
     if output is None:
         return {}
-    from kvmodel import out_file
+    from kvmodel import files
 
-    out_file.write(output, text)
+    files.write(output, text)
     return {"output": output}

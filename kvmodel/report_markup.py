@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvmodel import chart_files, charts, links, out_file, pictures, report, table_files
+from kvmodel import chart_files, charts, files, links, pictures, report, table_files
 from kvmodel.case import Case
 from kvmodel.errors import CaseError
 from kvmodel.report import Block, Bullets, Chart, Heading, Link, Table, Text
@@ -31,14 +31,14 @@ def answer(case: Case, own: dict[str, Any]) -> dict[str, Any]:
         raise CaseError(f"-o: {path!r} given; allowed: a file name that ends in {' or '.join(SUFFIXES)}")
     blocks, beside = report.memo(case, app), []
     if suffix == ".html":
-        out_file.write(path, as_html(blocks, case))
+        files.write(path, as_html(blocks, case))
     else:
         drawn = ".svg" if pictures.available() else ".html"
         beside = [str(Path(path).with_suffix("")) + f"-{name}{drawn}" for name in report.CHARTS]
         for name, file in zip(report.CHARTS, beside, strict=True):
-            out_file.write(file, chart_files.chart_file(name, case, drawn))
+            files.write(file, chart_files.chart_file(name, case, drawn))
         places = {name: Path(file).name for name, file in zip(report.CHARTS, beside, strict=True)}
-        out_file.write(path, as_markdown(blocks, places.__getitem__))
+        files.write(path, as_markdown(blocks, places.__getitem__))
     return {"report": path, "charts": beside}
 
 

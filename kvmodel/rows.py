@@ -11,7 +11,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvmodel import in_file
+from kvmodel import files
 from kvmodel.errors import CaseError, CatalogError
 from kvmodel.row_results import Row, computed, names_of_results, read_row
 
@@ -40,7 +40,7 @@ def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence
 
 def _text(path: str) -> str:
     try:
-        return in_file.read_text(path)
+        return files.read_text(path)
     except UnicodeDecodeError:
         raise CaseError(f"--rows: {path!r} is not UTF-8 text; allowed: a CSV file") from None
     except (OSError, ValueError) as error:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kvmodel import in_file, scheduler
+from kvmodel import files, scheduler
 from kvmodel.clock import StepCount
 from kvmodel.errors import CaseError
 from kvmodel.scheduler_log import Log
@@ -72,7 +72,7 @@ def simulate(path: str) -> dict[str, Any]:
 def read(path: str) -> tuple[Settings, Requests]:
     """Settings and requests of a file. Raises CaseError."""
     try:
-        text = in_file.read_text(path)
+        text = files.read_text(path)
     except OSError as error:
         raise CaseError(f"file: {path}: cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, ValueError):

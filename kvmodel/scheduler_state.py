@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from kvmodel.block_pool import BlockPool
+from kvmodel.block_pool import BlockPool, HostPool
 from kvmodel.clock import Chunk, Clock
-from kvmodel.host_pool import HostPool
 from kvmodel.scheduler_log import Log
 from kvmodel.words import Later
 

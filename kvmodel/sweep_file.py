@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from kvmodel import out_file, own_inputs, sweep
+from kvmodel import files, own_inputs, sweep
 from kvmodel.case import DEFAULTS, Case
 from kvmodel.errors import CaseError
 from kvmodel.sweep_grid import Grid, grid
@@ -50,7 +50,7 @@ def answer(case: Case, own: Mapping[str, Any], fields: Mapping[str, tuple[str, .
         raise CaseError(errors[0])
     columns = list(dict.fromkeys([*cases.over, *(name for row in rows for name in row if name != "error"), "error"]))
     table = [{name: row.get(name) for name in columns} for row in rows]
-    out_file.write(path, as_parquet(table) if suffix == ".parquet" else out_file.as_csv(table))
+    files.write(path, as_parquet(table) if suffix == ".parquet" else files.as_csv(table))
     return {"what": what, "rows": len(rows), "errors": len(errors), "columns": columns, "output": path}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvmodel import catalog, in_file
+from kvmodel import catalog, files
 from kvmodel.arrays import Floats
 from kvmodel.errors import CaseError, bad_value
 from kvmodel.words import say
@@ -122,7 +122,7 @@ def trace(path: str | Path) -> Workload:
 
 def _columns(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Floats]:
     try:
-        reader = csv.reader(io.StringIO(in_file.read_text(path), newline=""))
+        reader = csv.reader(io.StringIO(files.read_text(path), newline=""))
         table = [(reader.line_num, row) for row in reader if row]
     except (OSError, ValueError, csv.Error) as error:
         reason = getattr(error, "strerror", None) or "not a CSV file of UTF-8 text"

@@ -4,7 +4,17 @@ import itertools
 
 import pytest
 
-from kvmodel import catalog, charts, hf_config, kv_in_engines, levers, pool_figures, pool_lines, pool_log, pool_plan
+from kvmodel import (
+    catalog,
+    charts,
+    hf_config,
+    kv_modes,
+    levers,
+    pool_figures,
+    pool_lines,
+    pool_log,
+    pool_plan,
+)
 from kvmodel.case import Case
 from kvmodel.charts import LIGHT, STREAMLIT, capacity
 from kvmodel.errors import CaseError
@@ -203,17 +213,17 @@ def test_a_refusal_is_read_back_too():
 def test_the_same_request_in_every_mode():
     """Field cases D09 (gpt-oss-120b at 8,192 tokens: 292.5 MiB, 576 MiB in full) and D11 (DeepSeek-V2-Lite)."""
     oss = hf_config.read_file("tests/data/hf_configs/config_gpt_oss_120b.json").text
-    ways = {way.mode: way for way in kv_in_engines.kept(Case(model=oss, tokens=8192))}
+    ways = {way.mode: way for way in kv_modes.kept(Case(model=oss, tokens=8192))}
     assert list(ways) == ["exact", "hybrid-off", "in-flight"]
     assert (ways["exact"].kv_bytes, ways["hybrid-off"].kv_bytes) == (292.5 * 2**20, 576 * 2**20)
     assert (ways["exact"].growth_bytes_per_token, ways["hybrid-off"].growth_bytes_per_token) == (36_864, 73_728)
     lite = hf_config.read_file("tests/data/hf_configs/config_deepseek_v2_lite.json").text
-    ways = {way.mode: way for way in kv_in_engines.kept(Case(model=lite))}
+    ways = {way.mode: way for way in kv_modes.kept(Case(model=lite))}
     assert (ways["exact"].growth_bytes_per_token, ways["expanded"].growth_bytes_per_token) == (31_104, 442_368)
 
 
 def test_a_plain_model_has_one_number():
-    assert [way.mode for way in kv_in_engines.kept(Case())] == ["exact"]
+    assert [way.mode for way in kv_modes.kept(Case())] == ["exact"]
 
 
 @pytest.mark.parametrize("model", catalog.model_ids())

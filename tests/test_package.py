@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kvmodel
-from kvmodel import charts, out_file
+from kvmodel import charts, files
 from kvmodel.case import Case
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,4 +92,4 @@ def test_the_notebook_runs_and_shows_numbers_and_a_chart() -> None:
     assert repr(answer["verdict"]["winner"]) in texts
     assert f"{answer['break_even']['copy_bytes_per_s'] / 1e9:.1f} GB/s" in texts
     printed = "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
-    assert printed.rstrip("\n") == out_file.as_csv(charts.points("crossover", Case(**CASE)))[:200].rstrip("\n")
+    assert printed.rstrip("\n") == files.as_csv(charts.points("crossover", Case(**CASE)))[:200].rstrip("\n")

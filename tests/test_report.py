@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmodel import __version__, catalog, charts, links, out_file, pictures, report, report_markup
+from kvmodel import __version__, catalog, charts, files, links, pictures, report, report_markup
 from kvmodel.case import Case
 from kvmodel.cli import main
 from kvmodel.errors import CaseError
@@ -183,7 +183,7 @@ class TestPictures:
 
     def test_a_file_holds_bytes_or_what_was_there(self, tmp_path: Path) -> None:
         file = tmp_path / "f"
-        out_file.write(str(file), b"\x89PNG")
+        files.write(str(file), b"\x89PNG")
         assert file.read_bytes() == b"\x89PNG"
         with pytest.raises(CaseError):
-            out_file.write(str(tmp_path / "none" / "f"), b"x")
+            files.write(str(tmp_path / "none" / "f"), b"x")

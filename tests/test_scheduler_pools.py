@@ -2,8 +2,7 @@
 
 import pytest
 
-from kvmodel.block_pool import BlockPool
-from kvmodel.host_pool import HostPool
+from kvmodel.block_pool import BlockPool, HostPool
 
 
 def test_free_blocks_are_taken_before_cached_ones_and_tails_before_heads():

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kvmodel import catalog, in_file, workload
+from kvmodel import catalog, files, workload
 from kvmodel.errors import CaseError
 from kvmodel.workload import bursty, fixed, lognormal, named, poisson, trace
 
@@ -72,7 +72,7 @@ def test_a_bad_trace_is_refused_in_a_sentence(tmp_path, text, sentence):
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero here")
 def test_a_file_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(in_file, "LARGEST_BYTES", 2**20)
+    monkeypatch.setattr(files, "LARGEST_BYTES", 2**20)
     with pytest.raises(CaseError, match="^/dev/zero: cannot be read: it is larger than 1.00 MiB$"):
         trace("/dev/zero")
 

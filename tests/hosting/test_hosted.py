@@ -21,7 +21,7 @@ import pytest
 from hosting import charts as by_address
 from hosting import headers, health, log
 from hosting.settings import Settings
-from kvmodel import charts, metrics_text, out_file, pictures
+from kvmodel import charts, files, metrics_text, pictures
 from kvmodel.case import Case
 from tests.hosting.conftest import Start
 from tests.hosting.replicas import ROOT, Replica, ask, in_a_loop, visit
@@ -193,7 +193,7 @@ class TestChartsByAddress:
         subprocess.run([sys.executable, *command], cwd=ROOT, check=True, capture_output=True)
         assert answer.body == file.read_bytes()
         in_python = charts.points("crossover", Case(model="llama-2-7b", tokens=3000))
-        assert answer.text == out_file.as_csv(in_python), "a notebook has the same"
+        assert answer.text == files.as_csv(in_python), "a notebook has the same"
 
     @pytest.mark.parametrize(
         ("address", "sentence"),

@@ -16,7 +16,8 @@ from streamlit.testing.v1 import AppTest
 from explorer import export
 from explorer import links as page_links
 from explorer.frame import PAGES
-from kvmodel import __version__, chart_files, charts, links, out_file, table_files
+from kvmodel import __version__, chart_files, charts, links, table_files
+from kvmodel.files import as_csv
 from kvmodel.case import DEFAULTS, Case
 from kvmodel.units import significant
 from tests.test_table_files import read_csv, read_markdown
@@ -134,7 +135,7 @@ def test_what_a_page_shows_is_what_it_exports() -> None:
     spec = json.loads(at.get("plotly_chart")[0].proto.spec)
     drawn = charts.draw("roofline", Case(tokens=5000), palette=charts.STREAMLIT)
     assert spec["data"] == json.loads(drawn.to_json())["data"]
-    assert chart_files.chart_file("roofline", Case(tokens=5000), ".csv") == out_file.as_csv(
+    assert chart_files.chart_file("roofline", Case(tokens=5000), ".csv") == as_csv(
         charts.points("roofline", Case(tokens=5000))
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import os
 import tempfile
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kvmodel.errors import CaseError
+from kvmodel.units import MIB, format_bytes
+
+LARGEST_BYTES = 256 * MIB  # a trace of millions of requests
 
 
 def write(path: str, content: str | bytes) -> None:
@@ -53,3 +57,12 @@ def as_csv(points: list[dict[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows(points)
     return file.getvalue()
+
+
+def read_text(path: str | Path) -> str:
+    """UTF-8 text with its line ends as they are. Raises OSError, also where it is too large, or UnicodeDecodeError."""
+    with Path(path).open("rb") as file:
+        content = file.read(LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {format_bytes(LARGEST_BYTES)}")
+    return content.decode("utf-8-sig")
