@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import streamlit as st
-from kvmodel.kv_modes import HYBRID_OFF
 
 from explorer import prose, show
 from kvmodel import kv_modes, pool_figures
 from kvmodel.case import Case
+from kvmodel.kv_modes import HYBRID_OFF
 
 
 def others(case: Case) -> None:

@@ -7,12 +7,12 @@ rows are taken as they are: the tests validate all of them.
 import functools
 import re
 import tomllib
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from kvmodel import model_text
 from kvmodel.catalog_rows import Basis, Figure, Gpu, KvLayers, Link, Model, ParameterCounts, filled
 from kvmodel.errors import CatalogError
+from kvmodel.files import DATA
 from kvmodel.words import say
 
 # What model names carry beyond the model: tuning, format, quantisation.
@@ -47,7 +47,7 @@ ROW_CLASSES = {"model": Model, "gpu": Gpu, "link": Link}
 
 
 def _text(name: str) -> str:
-    return (Path(__file__).parent / "data" / f"{name}.toml").read_text(encoding="utf-8")
+    return (DATA / f"{name}.toml").read_text(encoding="utf-8")
 
 
 LONGEST_NAME = 40  # of an unknown id that an error repeats

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import errno
-import io
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +11,14 @@ from typing import Any
 from kvmodel.errors import CaseError
 from kvmodel.units import MIB, format_bytes
 
+DATA = Path(__file__).parent / "data"
 LARGEST_BYTES = 256 * MIB  # a trace of millions of requests
 
 
 def write(path: str, content: str | bytes) -> None:
     """Write all of it or leave what was there. Raises CaseError where the file cannot be written."""
+    import tempfile  # with csv below: a single answer, which writes nothing, does without
+
     target, body = Path(path), content.encode() if isinstance(content, str) else content
     try:
         if target.exists() and not target.is_file():  # a pipe or a device has no other name to be written under
@@ -51,6 +51,9 @@ def columns_of(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def as_csv(points: list[dict[str, Any]]) -> str:
     """Points with the columns of all of them."""
+    import csv
+    import io
+
     columns = columns_of(points)
     file = io.StringIO()
     writer = csv.DictWriter(file, columns, lineterminator="\n")

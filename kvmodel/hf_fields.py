@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kvmodel import catalog
 from kvmodel.errors import CatalogError, bad_value
+from kvmodel.files import DATA
 from kvmodel.words import say
 
 LONGEST_ECHO = 40  # of a bad value that a refusal repeats
@@ -33,7 +33,7 @@ class ConfigRefused(CatalogError):
 @functools.cache
 def class_defaults() -> dict[str, dict[str, Any]]:
     """Defaults of each configuration class by `model_type`, as in transformers 5.24; `text` names a nested class."""
-    text = (Path(__file__).parent / "data" / "hf_defaults.json").read_text(encoding="utf-8")
+    text = (DATA / "hf_defaults.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
 

@@ -10,13 +10,13 @@ import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from pathlib import Path
 
 from kvmodel import catalog
 from kvmodel.errors import CaseError
+from kvmodel.files import DATA
 from kvmodel.units import GB, MS
 
-FOLDER = Path(__file__).parent / "data" / "measured"
+FOLDER = DATA / "measured"
 SECONDS = {"ms": MS, "s": 1.0, "us": 1e-6}
 
 

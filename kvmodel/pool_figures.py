@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvmodel import catalog, pool_plan
-from kvmodel.kv_modes import HYBRID_OFF
-from kvmodel.kv_modes import Kept
+from kvmodel.kv_modes import HYBRID_OFF, Kept
 from kvmodel.levers import Lever, freed_bytes
 from kvmodel.pool_plan import Plan
 from kvmodel.units import GIB, NONE, format_bytes, format_count, format_percent, format_ratio, significant

@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "data" / "scrapes"
+from kvmodel.files import DATA
+
+FOLDER = DATA / "scrapes"
 WHEN_S = {"before": 300, "after": 900}  # after the server's start
 
 

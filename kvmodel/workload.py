@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from kvmodel import catalog, files
 from kvmodel.arrays import Floats
 from kvmodel.errors import CaseError, bad_value
+from kvmodel.files import DATA
 from kvmodel.words import say
 
-DATA = Path(__file__).parent / "data"
 MOST_TOKENS = 10_000_000  # of one request
 MOST_REQUESTS = 2_000_000
 Whole = NDArray[np.int64]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SAMPLES = Path(__file__).parent / "data" / "metrics"
+SAMPLES = Path(__file__).parents[1] / "data" / "metrics"
 
 
 def sample(name: str) -> bytes:

@@ -10,7 +10,7 @@ from kvmodel.case import Case
 from kvmodel.errors import CaseError
 from kvmodel.units import GIB
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 ROWS = {row["id"]: row for row in csv.DictReader((DATA / "pool_logs/capacity_logs.csv").open(encoding="utf-8"))}
 MODELS = {  # id of a row: a model of the catalog, or a config.json
     "L001": "llama-3.1-8b", "L002": "llama-3.1-8b", "L003": "qwen2.5-7b", "L019": "hfdef-opt.json",

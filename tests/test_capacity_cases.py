@@ -9,7 +9,7 @@ from kvmodel import capacity, catalog, hf_config, kv_cache, kv_modes, pool_repor
 from kvmodel.hf_fields import ConfigRefused
 from kvmodel.units import GB, GIB, KIB, MB, MIB
 
-CONFIGS = Path(__file__).parent / "data" / "hf_configs"
+CONFIGS = Path(__file__).parents[1] / "data" / "hf_configs"
 BF16, FP8 = {"bytes_per_value": 2}, {"bytes_per_value": 1}
 
 

@@ -13,7 +13,7 @@ import kvmodel
 from kvmodel import cli
 from kvmodel.case import DEFAULTS
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 KEYS = {
     "size": "kv_bytes kv_bytes_per_gpu growth_bytes_per_token fixed_bytes kv_bytes_hybrid_off fields_used",
     "capacity": "pool_bytes pool_blocks pool_tokens max_concurrency",

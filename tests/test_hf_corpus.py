@@ -14,7 +14,7 @@ from kvmodel import catalog, hf_config, kv_cache
 from kvmodel.errors import CatalogError
 from kvmodel.hf_fields import ConfigRefused
 
-FOLDER = Path(__file__).parent / "data" / "hf_configs"
+FOLDER = Path(__file__).parents[1] / "data" / "hf_configs"
 INDEX = list(csv.DictReader((FOLDER / "index.csv").open(encoding="utf-8")))
 KNOWN = [row for row in INDEX if row["confidence"] in ("high", "medium")]
 ASKED = [row for row in INDEX if row["confidence"] == "ask"]

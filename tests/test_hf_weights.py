@@ -10,7 +10,7 @@ from kvmodel import catalog, hf_config, resolve, weights
 from kvmodel.capacity import active_intermediate_size
 from kvmodel.units import GIB
 
-FOLDER = Path(__file__).parent / "data" / "hf_configs"
+FOLDER = Path(__file__).parents[1] / "data" / "hf_configs"
 LLAMA = json.loads((FOLDER / "Meta-Llama-3.1-8B.json").read_text(encoding="utf-8"))
 LAYERS, REST = 6_979_321_856, 2 * 525_336_576 + 266_240  # matrices of the layers; embedding, head and norms
 

@@ -8,8 +8,9 @@ import pytest
 
 from kvmodel import cli, copy_evidence, evidence, judgement
 from kvmodel.errors import CaseError
+from kvmodel.files import DATA
 
-COMMITTED = Path(judgement.__file__).parent / "data" / "measured" / "steps.csv"
+COMMITTED = DATA / "measured" / "steps.csv"
 GOOD = {
     "id": "R1", "kind": "prefill", "source": "mine", "gpu": "h100-sxm5-80gb", "model": "llama-3.1-8b", "dtype": "bf16",
     "engine": "vLLM 0.33", "tp": "1", "batch": "1", "tokens": "8192", "context": "0", "value": "240", "unit": "ms",

@@ -12,7 +12,7 @@ from kvmodel.case import DEFAULTS, OPTIONS, Case
 from kvmodel.comparison import compare_case
 from kvmodel.errors import LONGEST_ECHO, CaseError
 
-HELD = [line for line in (Path(__file__).parent / "data" / "links.txt").read_text().splitlines() if line[:1] == "/"]
+HELD = [line for line in (Path(__file__).parents[1] / "data" / "links.txt").read_text().splitlines() if line[:1] == "/"]
 PAGE_STATE = ("view",)
 
 

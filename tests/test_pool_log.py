@@ -12,7 +12,7 @@ from kvmodel.pool_check import Named
 from kvmodel.pool_log import LogFigures, read_log
 from kvmodel.units import GIB, MIB
 
-ROWS = list(csv.DictReader((Path(__file__).parent / "data/pool_logs/capacity_logs.csv").open(encoding="utf-8")))
+ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data/pool_logs/capacity_logs.csv").open(encoding="utf-8")))
 V0 = """
 INFO worker.py:232] Memory profiling results: total_gpu_memory=23.58GiB initial_memory_usage=0.62GiB peak_torch_memory=17.06GiB memory_usage_post_profile=0.63GiB non_torch_memory=0.35GiB kv_cache_size=3.81GiB gpu_memory_utilization=0.90
 INFO llm_engine.py:237] Initializing an LLM engine (v0.6.4) with config: model='meta-llama/Llama-3.1-8B-Instruct', max_seq_len=20000, tensor_parallel_size=1, kv_cache_dtype=auto,
@@ -215,7 +215,7 @@ def test_one_ranks_pool_is_explained():
 def test_the_model_may_come_from_a_config_or_the_log():
     answer = log_answer.explain_text(V0, Case(), {})
     assert (answer["model"], answer["consistent"]) == ("llama-3.1-8b", True)
-    config = Path(__file__).parent / "data/hf_configs/mlc-qwen2_7b.json"
+    config = Path(__file__).parents[1] / "data/hf_configs/mlc-qwen2_7b.json"
     other = log_answer.explain_text(V0, Case(), {"model": hf_config.read_file(str(config)).text})
     assert not other["consistent"]
     assert other["model_bytes_per_token"] == 57_344

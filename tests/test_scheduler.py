@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scheduler_runs import OneStepCount, least_tokens, requests_of, result_of, settings_of, watched
 
-ORACLE = sorted((Path(__file__).parent / "data" / "oracle").glob("*.json"))
+ORACLE = sorted((Path(__file__).parents[1] / "data" / "oracle").glob("*.json"))
 LISTED = 400  # the first so many preemptions and resumes are in the files
 
 

@@ -9,7 +9,7 @@ import pytest
 from kvmodel import cli, run_file
 from kvmodel.errors import CaseError
 
-ORACLE = Path(__file__).parent / "data" / "oracle"
+ORACLE = Path(__file__).parents[1] / "data" / "oracle"
 GIVEN = json.loads((ORACLE / "stress-003.json").read_text())
 
 

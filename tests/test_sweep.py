@@ -24,7 +24,7 @@ from kvmodel.sweep_grid import MOST_CASES, Grid, grid
 from kvmodel.sweep_processes import processes
 from tests.machine import runs, wait_for
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 UNDER_LOAD = ["--what", "pressure", "--requests", "60", "--num-blocks", "2500", "--requests-per-s", "12"]
 
 

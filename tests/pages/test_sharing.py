@@ -17,8 +17,8 @@ from explorer import export
 from explorer import links as page_links
 from explorer.frame import PAGES
 from kvmodel import __version__, chart_files, charts, links, table_files
-from kvmodel.files import as_csv
 from kvmodel.case import DEFAULTS, Case
+from kvmodel.files import as_csv
 from kvmodel.units import significant
 from tests.test_table_files import read_csv, read_markdown
 
