@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from explorer import controls, live, prose, show, verdict, why
+from explorer import controls, prose, show
 from explorer.frame import frame, places
-from kvmodel import parts
+from explorer.sections import live, verdict, why
 from kvmodel.charts import home, theme
-from kvmodel.figures import figures
+from kvmodel.recovery import parts
+from kvmodel.texts.comparison import figures
 
 
 def page() -> None:

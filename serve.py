@@ -18,7 +18,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Route
 from streamlit import config, file_util
 
-from explorer import export
+from explorer import share
 from hosting import health, lean, log, server
 from hosting.charts import Charts
 from hosting.compressed import CompressedFiles
@@ -43,7 +43,7 @@ server.one_arena()
 @asynccontextmanager
 async def ready_before_the_first_visitor(_: st.App) -> AsyncIterator[None]:
     server.send_at_once()
-    export.serve_charts_at(f"{settings.prefix}/charts")
+    share.serve_charts_at(f"{settings.prefix}/charts")
     before_the_first_visitor()
     lean.one_script_at_a_time()
     lean.theme_read_once()

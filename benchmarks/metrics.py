@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kvmodel import metric_names, metrics
+from kvmodel.diagnosis import from_scrapes
 from kvmodel.errors import CaseError
-from kvmodel.metrics_text import read_scrape
+from kvmodel.metrics import metric_names
+from kvmodel.metrics.exposition import read_scrape
 
 SAMPLES = Path(__file__).parent.parent / "tests" / "data" / "metrics"
 MANY = 20_000_000  # bytes
@@ -71,7 +72,7 @@ def main() -> None:
     print("page                                     size      read    answer   outcome")
     for name, page in pages().items():
         reading, _ = seconds(lambda page=page: read_scrape(page, metric_names.is_wanted), runs)
-        answering, said = seconds(lambda page=page: metrics.diagnose(page), runs)
+        answering, said = seconds(lambda page=page: from_scrapes.diagnose(page), runs)
         size = f"{len(page) / 1e6:.1f} MB"
         print(f"{name:<36} {size:>9}  {reading:6.3f} s  {answering:6.3f} s   {said[:60]}")
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kvmodel import break_even, recovery, resolve
-from kvmodel.case import Case
-from kvmodel.comparison import compare_case
-from kvmodel.costs import at
+from kvmodel.inputs.case import Case
+from kvmodel.recovery import break_even, resolve, strategies
+from kvmodel.recovery.comparison import compare_case
+from kvmodel.recovery.costs import at
 
 ROUNDS = 7
 
@@ -45,7 +45,7 @@ def main(cases: int) -> None:
         ),
     }
     for name, arrays in varied.items():
-        times = seconds(lambda arrays=arrays: recovery.price(arrays))
+        times = seconds(lambda arrays=arrays: strategies.price(arrays))
         median, best = cases / statistics.median(times), cases / times[0]
         print(f"{cases:,} cases over {name}: {median:,.0f} a second (best {best:,.0f})")
     one = seconds(lambda: compare_case(Case()).verdict)

@@ -15,15 +15,16 @@ from functools import partial
 
 import numpy as np
 
-from kvmodel import remedies, scheduler
-from kvmodel.case import Case
-from kvmodel.clock import StepCount
-from kvmodel.scheduler_log import Log
-from kvmodel.scheduler_policies import VLLM_V1
-from kvmodel.scheduler_state import Requests, State
-from kvmodel.simulation import SCHEDULERS, Engine, engine_settings, simulate, step_inputs
-from kvmodel.step_clock import StepTimes
-from kvmodel.workload import Workload, fixed, named, names, poisson, workload
+from kvmodel.inputs.case import Case
+from kvmodel.scheduler import loop
+from kvmodel.scheduler.clock import StepCount
+from kvmodel.scheduler.log import Log
+from kvmodel.scheduler.state import Requests, State
+from kvmodel.scheduler.vllm import VLLM_V1
+from kvmodel.simulation import remedies
+from kvmodel.simulation.simulate import SCHEDULERS, Engine, engine_settings, simulate, step_inputs
+from kvmodel.simulation.step_clock import StepTimes
+from kvmodel.simulation.workload import Workload, fixed, named, names, poisson, workload
 
 ROUNDS = 9
 RATE = 4.0  # requests a second
@@ -39,7 +40,7 @@ def decide(given: Workload, engine: Engine) -> State:
     settings = engine_settings(Case(), engine, step_inputs(Case()))
     steps = np.floor(given.arrival_s * STEPS_PER_S).tolist()
     requests = Requests(given.prompt_tokens.tolist(), given.output_tokens.tolist(), steps, given.priority.tolist())
-    return scheduler.run(requests, settings, VLLM_V1, StepCount(), Log(len(given)))
+    return loop.run(requests, settings, VLLM_V1, StepCount(), Log(len(given)))
 
 
 def time_steps(given: Workload, engine: Engine) -> State:
@@ -47,7 +48,7 @@ def time_steps(given: Workload, engine: Engine) -> State:
     requests = Requests(
         given.prompt_tokens.tolist(), given.output_tokens.tolist(), given.arrival_s.tolist(), given.priority.tolist()
     )
-    return scheduler.run(requests, settings, VLLM_V1, StepTimes(step_inputs(Case())), Log(len(given), 1.0))
+    return loop.run(requests, settings, VLLM_V1, StepTimes(step_inputs(Case())), Log(len(given), 1.0))
 
 
 def cpu_s(work: Callable[[], object]) -> float:

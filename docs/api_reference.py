@@ -18,8 +18,10 @@ FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 # What a notebook or another program calls, nearest first; all else of the package may change without notice.
 MODULES = (
-    "case", "comparison", "catalog", "links", "units", "kv_cache", "capacity", "roofline", "step_time", "transfer",
-    "recovery", "break_even", "verdict", "curves", "figure19", "scenarios", "charts", "pictures", "report",
+    "inputs.case", "recovery.comparison", "catalog.lookup", "inputs.addresses", "units", "memory.kv_cache",
+    "memory.gpu_memory", "timing.roofline", "timing.step_time", "timing.transfer", "recovery.strategies",
+    "recovery.break_even", "recovery.verdict", "curves.curves", "claims.figure19", "claims.scenarios", "charts.named",
+    "charts.pictures", "report.memo",
 )  # fmt: skip
 ANNOTATION = re.compile(r"(: |-> )'([^']*)'")
 HEADING = """# API reference

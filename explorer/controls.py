@@ -14,14 +14,14 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from explorer import export, links, model_list, prose
+from explorer import model_list, page_keys, prose, share
 from explorer.frame import PAGE
 from kvmodel import catalog
-from kvmodel.case import DEFAULTS, Case, case_from, limits, options_of
-from kvmodel.comparison import Comparison, compare_case
+from kvmodel.claims.scenarios import preset_case
 from kvmodel.errors import LONGEST_ECHO, CaseError
-from kvmodel.figures import own_figure_texts
-from kvmodel.scenarios import preset_case
+from kvmodel.inputs.case import DEFAULTS, Case, case_from, limits, options_of
+from kvmodel.recovery.comparison import Comparison, compare_case
+from kvmodel.texts.comparison import own_figure_texts
 
 MAIN = ("model", "gpu", "policy", "tokens", "preemptions", "link", "kv_dtype", "block_tokens", "tp", "decode_batch")
 MORE = (
@@ -56,7 +56,7 @@ def comparison(answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGene
     with own:
         own_figures(result.case)
     with controls:
-        export.copy_link(result.case)
+        share.copy_link(result.case)
     return result
 
 
@@ -71,7 +71,7 @@ def inputs(
 ) -> dict[str, Any]:
     """Draw the controls, of all inputs or of some; gives the values of all, which the URL holds from then on."""
     shown, unknown = only()
-    news = links.notices(st.query_params.to_dict()) if in_url() != st.session_state.get(WRITTEN) else []
+    news = page_keys.notices(st.query_params.to_dict()) if in_url() != st.session_state.get(WRITTEN) else []
     with answer:
         for sentence in news:
             st.info(prose.plain(sentence))

@@ -23,17 +23,17 @@ SPOKEN_AND_REACHED = st.components.v2.component(
 PAGE = "page"  # session state: the page that is shown
 PAGES = {
     "home": "app.py",
-    "path": "pages/8_path.py",
-    "kv_size": "pages/1_kv_size.py",
-    "roofline": "pages/2_roofline.py",
-    "crossover": "pages/3_crossover.py",
-    "scenarios": "pages/4_scenarios.py",
-    "capacity": "pages/7_capacity.py",
-    "pressure": "pages/9_pressure.py",
-    "diagnose": "pages/8_diagnose.py",
-    "evidence": "pages/5_evidence.py",
-    "claims": "pages/6_claims.py",
-    "glossary": "pages/9_glossary.py",
+    "path": "pages/path.py",
+    "kv_size": "pages/kv_size.py",
+    "roofline": "pages/roofline.py",
+    "crossover": "pages/crossover.py",
+    "scenarios": "pages/scenarios.py",
+    "capacity": "pages/capacity.py",
+    "pressure": "pages/pressure.py",
+    "diagnose": "pages/diagnose.py",
+    "evidence": "pages/evidence.py",
+    "claims": "pages/claims.py",
+    "glossary": "pages/glossary.py",
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kvmodel import catalog, model_text
+from kvmodel import catalog
+from kvmodel.catalog import custom_model
 
 OWN = "model_of_config"  # session state: the model from a config.json that was in use last, as a text
 
@@ -12,7 +13,7 @@ OWN = "model_of_config"  # session state: the model from a config.json that was 
 def models() -> tuple[str, ...]:
     """Ids, and the text of the reader's own model, which stays in the list when another one is chosen."""
     chosen = st.session_state.get("model") or ""
-    if model_text.is_text(chosen):
+    if custom_model.is_text(chosen):
         st.session_state[OWN] = chosen
     own = st.session_state.get(OWN)
     return (own, *catalog.model_ids()) if own else catalog.model_ids()

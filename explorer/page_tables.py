@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from explorer import arrow_tables, prose
-from kvmodel import table_files
+from kvmodel.report import table_files
 
 
 @dataclass(frozen=True)

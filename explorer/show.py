@@ -9,11 +9,11 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import controls, export, page_tables
+from explorer import controls, page_tables, share
 from explorer.frame import PAGES
 from kvmodel import charts
-from kvmodel.case import DEFAULTS, Case, case_from
 from kvmodel.charts.series import Row
+from kvmodel.inputs.case import DEFAULTS, Case, case_from
 
 UNIT = re.compile(r"(\d) (?=\S)")
 SHORT = 16  # letters
@@ -43,13 +43,13 @@ def chart(
     what the controls hold; `shown` what it draws, where the inputs alone do not say it. `points` are the plotted
     numbers of a chart that has no name there.
     """
-    config = CONFIG if export.has_pictures() else CAMERA
+    config = CONFIG if share.has_pictures() else CAMERA
     st.plotly_chart(figure, theme="streamlit", alt=alt, key=key, config=config, width="stretch")
     if (name or key) in charts.NAMES:
         drawn_for = case or case_from(st.session_state.get(controls.KEPT, DEFAULTS))
-        export.menu(name or key, drawn_for, shown, key)
+        share.menu(name or key, drawn_for, shown, key)
     elif points is not None:
-        export.points_menu(key, points)
+        share.points_menu(key, points)
 
 
 @functools.lru_cache(maxsize=4096)

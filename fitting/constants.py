@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
 
-from kvmodel import catalog, resolve
-from kvmodel.engine_time import EngineTimes, engine_times
-from kvmodel.evidence import Rates
-from kvmodel.measured import Step
-from kvmodel.step_time import GpuRates
+from kvmodel import catalog
+from kvmodel.evidence.measured import Step
+from kvmodel.evidence.step_rows import Rates
+from kvmodel.recovery import resolve
+from kvmodel.timing.engine_time import EngineTimes, engine_times
+from kvmodel.timing.step_time import GpuRates
 
 GEMM_CHIPS = ("a100-sxm4-80gb", "h100-sxm5-80gb", "a40", "l40s", "rtx-a6000", "rtx-4090")
 WEIGHT_READ_CHIPS = ("a100-sxm4-80gb", "h100-sxm5-80gb", "a40", "rtx-4090")  # those with rows of few tokens

@@ -19,10 +19,10 @@ from scipy.optimize import least_squares
 from fitting import constants
 from fitting.constants import START, START_2023, START_PCIE
 from fitting.write import FITTED, document
-from kvmodel import evidence, measured
 from kvmodel.arrays import Floats
-from kvmodel.evidence import Rates
-from kvmodel.measured import Step
+from kvmodel.evidence import measured, step_rows
+from kvmodel.evidence.measured import Step
+from kvmodel.evidence.step_rows import Rates
 
 SOFT_FROM = 0.05  # errors above 5 % count less than their square
 START_WEIGHT = 0.1  # a constant 10 % off its start counts as one row that is 1 % off: it decides where rows do not
@@ -38,7 +38,7 @@ def fit(
 
     def residuals(logarithms: Floats) -> Floats:
         values = dict(zip(names, np.exp(logarithms), strict=True))
-        errors = np.log(evidence.modelled_s(rows, rates(values)) / seconds)
+        errors = np.log(step_rows.modelled_s(rows, rates(values)) / seconds)
         return np.concatenate([errors, START_WEIGHT * (logarithms - begin)])
 
     solved = least_squares(residuals, begin, loss="soft_l1", f_scale=SOFT_FROM)
@@ -46,7 +46,7 @@ def fit(
 
 
 def of_kinds(*kinds: str) -> list[Step]:
-    return [row for row in measured.steps() if evidence.kind_of(row) in kinds]
+    return [row for row in measured.steps() if step_rows.kind_of(row) in kinds]
 
 
 MODERN = ("prefill", "linear_sum", "mixed_step")
@@ -64,9 +64,9 @@ def held_out_errors(key: Callable[[Step], str]) -> Floats:
     found = []
     for left_out in sorted({key(row) for row in rows}):
         seen = [row for row in rows if key(row) != left_out]
-        unseen = [row for row in rows if key(row) == left_out and evidence.kind_of(row) == "prefill"]
+        unseen = [row for row in rows if key(row) == left_out and step_rows.kind_of(row) == "prefill"]
         if unseen:
-            found.append(evidence.relative_errors(unseen, constants.modern_rates(fit_modern(seen))))
+            found.append(step_rows.relative_errors(unseen, constants.modern_rates(fit_modern(seen))))
     return np.concatenate(found)
 
 
@@ -76,8 +76,8 @@ def fitted() -> str:
     old = fit(of_kinds("prefill_2023", "decode_2023"), START_2023, lambda values: constants.rates_2023(values, modern))
     pcie = fit(of_kinds("prefill_pcie_tp"), START_PCIE, lambda values: constants.pcie_rates(values, modern))
     errors = {
-        "prefill": evidence.relative_errors(of_kinds("prefill"), constants.modern_rates(modern)),
-        "prefill_2023": evidence.relative_errors(of_kinds("prefill_2023"), constants.rates_2023(old, modern)),
+        "prefill": step_rows.relative_errors(of_kinds("prefill"), constants.modern_rates(modern)),
+        "prefill_2023": step_rows.relative_errors(of_kinds("prefill_2023"), constants.rates_2023(old, modern)),
         "prefill_other_gpu": held_out_errors(lambda row: constants.SAME_CHIP.get(row.gpu, row.gpu)),
         "prefill_other_source": held_out_errors(lambda row: row.source),
     }

@@ -14,14 +14,17 @@ from math import exp, inf
 
 import numpy as np
 
-from kvmodel import catalog, sample_scrapes, scheduler, simulation, workload
-from kvmodel.case import Case
-from kvmodel.sample_scrapes import WHEN_S, Sample
-from kvmodel.scheduler_gaps import BINS_PER_E
-from kvmodel.scheduler_log import Log
-from kvmodel.scheduler_state import Requests, State
-from kvmodel.simulation_results import Results, collect
-from kvmodel.step_clock import StepTimes
+from kvmodel import catalog
+from kvmodel.inputs.case import Case
+from kvmodel.metrics import samples
+from kvmodel.metrics.samples import WHEN_S, Sample
+from kvmodel.scheduler import loop
+from kvmodel.scheduler.gaps import BINS_PER_E
+from kvmodel.scheduler.log import Log
+from kvmodel.scheduler.state import Requests, State
+from kvmodel.simulation import simulate, workload
+from kvmodel.simulation.results import Results, collect
+from kvmodel.simulation.step_clock import StepTimes
 
 MODEL_NAME = "meta-llama/Llama-3.1-8B-Instruct"
 STARTED = 1796000000.0
@@ -61,16 +64,16 @@ def run(sample: Sample) -> tuple[Results, dict[str, dict[int, int]]]:
     case = Case(model="llama-3.1-8b", gpu=sample.gpu, policy="vllm-v1")
     number = int(sample.requests_per_s * WHEN_S["after"] * 1.2)
     arriving = workload.named("chat", number, seed=1, requests_per_s=sample.requests_per_s)
-    inputs = simulation.step_inputs(case)
-    settings = simulation.engine_settings(case, simulation.Engine(max_num_seqs=sample.max_num_seqs), inputs)
+    inputs = simulate.step_inputs(case)
+    settings = simulate.engine_settings(case, simulate.Engine(max_num_seqs=sample.max_num_seqs), inputs)
     requests = Requests(
         arriving.prompt_tokens.tolist(), arriving.output_tokens.tolist(),
         (arriving.arrival_s + float(inputs.request_overhead_s)).tolist(), arriving.priority.tolist(), None, 0.0,
     )  # fmt: skip
     log = Scraped(number, 1.0)
     log.gaps_at = {}
-    policy, _ = simulation.SCHEDULERS["vllm-v1"]
-    state = scheduler.run(requests, settings, policy, StepTimes(inputs), log)
+    policy, _ = simulate.SCHEDULERS["vllm-v1"]
+    state = loop.run(requests, settings, policy, StepTimes(inputs), log)
     return collect(state, float(inputs.request_overhead_s)), log.gaps_at
 
 
@@ -145,11 +148,11 @@ def scrape(sample: Sample, results: Results, gaps: dict[int, int], time_s: float
 
 
 def main() -> None:
-    for name, sample in sample_scrapes.SAMPLES.items():
+    for name, sample in samples.SAMPLES.items():
         results, gaps_at = run(sample)
         for when, time_s in WHEN_S.items():
             text = "\n".join(scrape(sample, results, gaps_at[when], time_s)) + "\n"
-            sample_scrapes.path(name, when).write_text(text, encoding="utf-8")
+            samples.path(name, when).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

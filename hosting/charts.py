@@ -15,10 +15,11 @@ from dataclasses import astuple
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from kvmodel import __version__, chart_files, charts, pictures
-from kvmodel.case import Case
+from kvmodel import __version__, charts
+from kvmodel.charts import chart_files, pictures
 from kvmodel.errors import CaseError
-from kvmodel.links import case_of
+from kvmodel.inputs.addresses import case_of
+from kvmodel.inputs.case import Case
 
 MEDIA_TYPES = pictures.MEDIA_TYPES | {".csv": "text/csv; charset=utf-8"}
 KEEP_S = 3600  # a browser's or proxy's copy; the inputs are all in the address, only the model may change

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from explorer import prose
 from explorer.language import LANGUAGES
 from kvmodel import __version__, catalog
-from kvmodel.case import Case
-from kvmodel.comparison import compare_case
+from kvmodel.inputs.case import Case
+from kvmodel.recovery.comparison import compare_case
 
 CHECK_S = 5.0
 UNCACHED = {"Cache-Control": "no-store"}

@@ -24,7 +24,7 @@ def before_the_first_visitor() -> None:
     for name in IMPORTED_LATE:
         importlib.import_module(name)
     for package in (explorer, kvmodel):
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith(".__main__"):
                 importlib.import_module(module.name)
     warm_up()

@@ -1,8 +1,8 @@
-"""`python -m kvmodel`: see :mod:`kvmodel.cli`."""
+"""`python -m kvmodel`: see :mod:`kvmodel.cli.command_line`."""
 
 import sys
 
-from kvmodel.cli import main
+from kvmodel.cli.command_line import main
 
 if __name__ == "__main__":
     sys.exit(main())

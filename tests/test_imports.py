@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,104 +12,23 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kvmodel"
 
-# A module imports only from the lines above its own (charts also from each other).
+# A package imports only from lines above its own; within one, files import each other, but not in a circle.
 LAYERS = (
-    ("words",),
-    ("units", "arrays", "table_files"),
-    ("in_file",),
-    ("catalog_rows",),
-    ("model_text",),
+    ("words", "arrays"), ("units", "errors"), ("files",),
     ("catalog",),
-    ("assumptions", "weights", "hf_fields"),
-    ("hf_attention", "hf_windows", "hf_state", "hf_json"),
-    ("hf_layers",),
-    ("hf_experts",),
-    ("hf_extras",),
-    ("hf_weights",),
-    ("hf_quantization",),
-    ("hf_parameters",),
-    ("hf_config",),
-    ("case",),
-    ("kv_cache", "roofline", "transfer", "links"),
-    ("copy_path", "own_inputs"),
-    ("step_time", "engine_time"),
-    ("kv_modes", "pool_log"),
-    ("pool_reports",),
-    ("capacity", "pool_finding"),
-    ("pool_groups",),
-    ("pool_check",),
-    ("pool_answers", "kv_in_engines"),
-    ("pool_plan",),
-    ("levers", "pool_lines", "reading_figures"),
-    ("pool_figures",),
-    ("resolve",),
-    ("costs", "measured"),
-    ("recovery",),
-    ("break_even", "parts", "evidence"),
-    ("verdict",),
-    ("comparison",),
-    ("figure19", "kv_table", "scenarios", "curves", "roofline_points", "formula"),
-    ("stops",),
-    ("basis",),
-    ("trace_kv", "trace_recompute"),
-    ("trace_copy",),
-    ("traces",),
-    ("figures", "tables"),
-    ("workload",),
-    ("clock", "block_pool", "host_pool", "scheduler_gaps"),
-    ("step_clock",),
-    ("scheduler_log",),
-    ("scheduler_state",),
-    ("scheduler",),
-    ("scheduler_policies",),
-    ("scheduler_others", "run_file"),
-    ("simulation_results",),
-    ("simulation", "pool_picture"),
-    ("releases", "histogram", "metrics_text", "metric_names", "prometheus_http", "sample_scrapes"),
-    ("remedies_rungs",),
-    ("remedies",),
-    ("pressure", "load_curve", "pool_film"),
-    ("pressure_inputs", "pressure_figures"),
-    ("engine_places", "era"),
-    ("server_state",),
-    ("server_window",),
-    ("server_rates",),
-    ("served", "recompute_tax"),
-    ("diagnosis",),
-    ("remedies_server",),
-    ("advice", "scrape_kind", "prometheus_rules"),
-    ("server_report", "grafana"),
-    ("metrics",),
-    ("prometheus_api",),
-    ("claims_numbers",),
-    ("claims_compute", "claims_figure19", "claims_sizes"),
-    ("claims_recovery",),
-    ("claims_engines",),
+    ("hf", "inputs", "scheduler", "metrics"),
+    ("timing", "memory"),
+    ("recovery", "startup_log"),
+    ("evidence", "explain", "simulation"),
+    ("curves", "diagnosis"),
     ("claims",),
-    ("claims_doc",),
-    ("answers", "calibration"),
-    ("copy_evidence",),
-    ("evidence_points", "copy_rate"),
-    ("guided_path",),
-    ("path_figures",),
-    ("charts",),
-    ("judgement",),
-    ("evidence_tables",),
-    ("row_results", "answer_text", "pictures"),
-    ("out_file", "report"),
-    ("report_markup",),
-    ("judgement_text",),
-    ("operations", "diagnose_text", "simulation_text", "remedies_text", "log_answer", "log_text"),
-    ("evidence_lines",),
-    ("rows", "sweep_grid"),
-    ("sweep", "sweep_processes"),
-    ("sweep_file",),
-    ("commands",),
+    ("texts", "charts"),
+    ("report",),
     ("cli",),
-    ("__main__",),
-)
-RANK = {module: rank for rank, layer in enumerate(LAYERS) for module in layer}
-WITHOUT_NUMPY = ("units", "words", "catalog_rows", "catalog", "assumptions", "weights", "case")
+)  # fmt: skip
+RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
+WITHOUT_NUMPY = ("words", "units", "errors", "files", "catalog", "inputs")
+MOST_FILES = 24  # of one folder
 
 
 def files(*folders: str) -> list[Path]:
@@ -141,49 +61,73 @@ def tops(path: Path) -> set[str]:
     return {name.split(".")[0] for name in imported(tree_of(path))}
 
 
-def part_of(path: Path) -> str:
+def package_of(path: Path) -> str:
+    """The first name below kvmodel: of a package, or of a file of the ground."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def own_imports(path: Path) -> set[str]:
-    """Modules of kvmodel that a file imports, by their first name; "" for names of the package itself."""
-    found = set()
+    """Modules of kvmodel that a file imports, dotted; the package's face where a name is taken from that."""
+    modules = set()
     for name in imported(tree_of(path)):
-        parts = name.split(".")
-        if parts[0] == "kvmodel":
-            found.add(parts[1] if len(parts) > 1 and (parts[1] in RANK or _is_module(parts[1])) else "")
-    return found
+        if name.split(".")[0] == "kvmodel":
+            modules.add(name if _is_module(name) else name.rpartition(".")[0])
+    return modules
 
 
 def _is_module(name: str) -> bool:
-    return (PACKAGE / f"{name}.py").exists() or (PACKAGE / name).is_dir()
+    place = ROOT.joinpath(*name.split("."))
+    return place.with_suffix(".py").exists() or place.is_dir()
 
 
 def shown(paths: list[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
-def test_every_module_has_its_place():
-    placed = {part_of(path) for path in files("kvmodel")} - {"__init__"}
-    assert placed <= set(RANK), "give the new module a line in LAYERS"
+def test_every_package_has_its_place_and_says_what_it_is():
+    assert {package_of(path) for path in files("kvmodel")} - {"__init__", "__main__"} == set(RANK)
+    assert len(LAYERS) <= 14
+    for package in (name for name in RANK if (PACKAGE / name).is_dir()):
+        said = ast.get_docstring(tree_of(PACKAGE / package / "__init__.py"))
+        assert said is not None, package
+        assert "May import" in said, package
+        assert "never" in said, package
+
+
+def test_no_folder_is_a_hall():
+    folders = [PACKAGE, *(PACKAGE / name for name in RANK if (PACKAGE / name).is_dir())]
+    counts = {folder.name: len([*folder.glob("*.py")]) for folder in folders}
+    assert max(counts.values()) <= MOST_FILES, counts
 
 
 @pytest.mark.parametrize("name", shown(files("kvmodel")))
-def test_a_module_imports_only_from_its_left(name):
+def test_a_package_imports_only_from_above_it(name):
     path = ROOT / name
-    mine = part_of(path)
-    if path == PACKAGE / "__init__.py":
+    mine = package_of(path)
+    if path.parent == PACKAGE and mine in ("__init__", "__main__"):
         return
     for other in own_imports(path):
-        if not other or (other == mine == "charts"):
-            continue  # `from kvmodel import __version__`; charts draw on one theme
-        assert RANK[other] < RANK[mine], f"{mine} imports {other}"
+        package = other.partition(".")[2].partition(".")[0]
+        if package and package != mine:  # `from kvmodel import __version__` is nobody's
+            assert RANK[package] < RANK[mine], f"{name} imports {other}"
     assert not tops(path) & {"explorer", "pages", "app", "run", "tests", "benchmarks"}
 
 
-@pytest.mark.parametrize("name", WITHOUT_NUMPY)
-def test_catalog_and_weights_do_without_numpy(name):
-    assert not tops(PACKAGE / f"{name}.py") & {"numpy", "pandas"}
+def test_no_circle_of_files():
+    graph = {}
+    for path in files("kvmodel"):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        face = module.removesuffix(".__init__")
+        graph[face] = {other for other in own_imports(path) if other != face and (path.name != "__init__.py")}
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"imports run in a circle: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("name", [name for name in shown(files("kvmodel")) if package_of(ROOT / name) in WITHOUT_NUMPY])
+def test_the_ground_and_the_catalog_do_without_numpy(name):
+    assert not tops(ROOT / name) & {"numpy", "pandas"}
 
 
 @pytest.mark.parametrize("name", shown(files("kvmodel", "explorer", "benchmarks") + app_files()))
@@ -200,10 +144,8 @@ def test_plotly_draws_in_charts_alone_and_streamlit_shows_in_the_app_alone(name)
         assert not used & {"app"}
 
 
-@pytest.mark.parametrize("module", ["kvmodel", "kvmodel.cli"])
+@pytest.mark.parametrize("module", ["kvmodel", "kvmodel.cli.command_line"])
 def test_an_import_stays_light(module):
-    if module == "kvmodel.cli" and not (PACKAGE / "cli.py").exists():
-        pytest.skip("no command line yet")
     code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -7,9 +7,13 @@ and L40S) and LLMServingSim (RTX 4090); "blog" is the vLLM blog of 2026-01-08, r
 import numpy as np
 import pytest
 
-from kvmodel import break_even, catalog, compare, costs, kv_cache, resolve, step_time, weights
-from kvmodel.case import case_from
-from kvmodel.costs import at
+from kvmodel import catalog, compare
+from kvmodel.catalog import weights
+from kvmodel.inputs.case import case_from
+from kvmodel.memory import kv_cache
+from kvmodel.recovery import break_even, costs, resolve
+from kvmodel.recovery.costs import at
+from kvmodel.timing import step_time
 
 LENGTHS = np.array([512, 2048, 8192, 16384])
 PREFILL_MS = {  # model, GPU, tp, tokens in a step: kernels

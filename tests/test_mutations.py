@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 import kvmodel
-from benchmarks.mutations import MUTATIONS
+from benchmarks.mutations import MUTATIONS, place
 
 PACKAGE = Path(kvmodel.__file__).parent
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_fault_can_be_planted(mutation):
-    assert (PACKAGE / mutation.file).read_text(encoding="utf-8").count(mutation.old) == 1
+    assert place(mutation, PACKAGE) is not None

@@ -13,7 +13,7 @@ import pytest
 
 import kvmodel
 from kvmodel import charts, files
-from kvmodel.case import Case
+from kvmodel.inputs.case import Case
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

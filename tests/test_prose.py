@@ -8,7 +8,7 @@ import pytest
 
 from explorer import prose
 from explorer.frame import PAGES
-from kvmodel.case import DEFAULTS
+from kvmodel.inputs.case import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path.stem for path in (ROOT / "assets" / "prose" / "en").glob("*.md"))
@@ -41,7 +41,11 @@ def test_a_missing_number_raises_instead_of_showing_a_placeholder() -> None:
 
 def test_every_section_is_used() -> None:
     """A section nobody shows is prose that nobody checks."""
-    files = [path for folder in (".", "pages", "explorer") for path in (ROOT / folder).glob("*.py")]
+    files = [
+        path
+        for folder in (".", "pages", "explorer")
+        for path in (ROOT / folder).glob("**/*.py" if folder == "explorer" else "*.py")
+    ]
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     literals = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     starts = tuple(literal for literal in literals if literal.endswith((".", "_")) and len(literal) > 3)
@@ -58,7 +62,7 @@ def test_every_section_is_used() -> None:
 def test_no_sentence_stands_in_python() -> None:
     """No string of six words or more in pages or explorer but docstrings: texts belong into assets/prose."""
     found = []
-    for path in [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "explorer").glob("*.py")]:
+    for path in [ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "explorer").rglob("*.py")]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         docstrings = {
             id(node.body[0].value)

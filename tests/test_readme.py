@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kvmodel import assumptions
+from kvmodel.catalog import assumptions
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -122,7 +122,7 @@ def test_every_folder_is_named() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_linked_files_exist_and_hold_what_the_link_names(document: str) -> None:
-    """`[step_time.linear_s](../kvmodel/step_time.py)` names a function of that file."""
+    """`[step_time.linear_s](../kvmodel/timing/step_time.py)` names a function of that file."""
     folder = (ROOT / document).parent
     links = LINK.findall(text_of(document))
     for words, target in links:

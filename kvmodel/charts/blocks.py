@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 from kvmodel.arrays import Floats
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.curves import BlockCurves
-from kvmodel.figure19 import Figure19
+from kvmodel.claims.figure19 import Figure19
+from kvmodel.curves.curves import BlockCurves
 from kvmodel.units import MS, format_bytes, format_count, format_ratio, format_seconds
 from kvmodel.words import say
 

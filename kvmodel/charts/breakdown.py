@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from kvmodel.charts import lanes, series
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette
-from kvmodel.parts import PARTS
+from kvmodel.recovery.parts import PARTS
 from kvmodel.units import finite_or_none, format_seconds
 from kvmodel.words import say
 
@@ -38,7 +38,7 @@ def looks(palette: Palette) -> dict[str, Look]:
 
 
 def stacked(parts: Parts, with_wait: bool) -> dict[str, list[Piece]]:
-    """The bars, in the order of `kvmodel.parts.PARTS`; unknown parts (NaN) and empty ones are left out."""
+    """The bars, in the order of `kvmodel.recovery.parts.PARTS`; unknown parts (NaN) and empty ones are left out."""
     bars: dict[str, list[Piece]] = {}
     for strategy, found in parts.items():
         now, bar = 0.0, []
@@ -52,7 +52,7 @@ def stacked(parts: Parts, with_wait: bool) -> dict[str, list[Piece]]:
 
 
 def stacked_parts(parts: Parts, *, with_wait: bool = False, palette: Palette = LIGHT) -> go.Figure:
-    """Stacked bars of `kvmodel.parts.parts`; `with_wait` adds the wait for blocks."""
+    """Stacked bars of `kvmodel.recovery.parts.parts`; `with_wait` adds the wait for blocks."""
     bars = {strategy: bar for strategy, bar in stacked(parts, with_wait).items() if bar}
     fig = lanes.lane_figure(bars, palette, title=say("victim delay [s]"), lane_px=72)
     lanes.draw_pieces(fig, bars, looks(palette), palette)

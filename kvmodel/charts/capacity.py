@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from kvmodel.charts import labels, lanes, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.pool_plan import Plan, parts, spent_bytes
+from kvmodel.memory.pool_plan import Plan, parts, spent_bytes
 from kvmodel.units import GIB, format_bytes, significant
 from kvmodel.words import say
 

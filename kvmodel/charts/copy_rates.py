@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.copy_rate import CopyRates, MeasuredRate
+from kvmodel.curves.copy_rate import CopyRates, MeasuredRate
 from kvmodel.units import GB, format_bytes, format_rate
 from kvmodel.words import say
 

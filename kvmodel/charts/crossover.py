@@ -19,8 +19,8 @@ from kvmodel.charts.blocks import (
 from kvmodel.charts.breakdown import stacked_parts, stacked_parts_alt, stacked_parts_points
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
 from kvmodel.charts.winners import winner_map, winner_map_alt, winner_map_points
-from kvmodel.curves import CostCurves
-from kvmodel.recovery import STRATEGIES
+from kvmodel.curves.curves import CostCurves
+from kvmodel.recovery.strategies import STRATEGIES
 from kvmodel.units import format_count, format_seconds
 from kvmodel.words import say
 

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from kvmodel.arrays import Floats
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.evidence_points import COPY, ENGINE, KERNELS, NOT_MODELLED, OLD_ENGINE, Pair
+from kvmodel.evidence.measured_points import COPY, ENGINE, KERNELS, NOT_MODELLED, OLD_ENGINE, Pair
 from kvmodel.units import format_percent, format_seconds, significant
 from kvmodel.words import say
 

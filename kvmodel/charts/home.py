@@ -43,7 +43,7 @@ def pieces(strategy_parts: Mapping[str, float]) -> list[Piece]:
 
 
 def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
-    """A lane a strategy from the moment of preemption to the next token (`kvmodel.parts.parts`)."""
+    """A lane a strategy from the moment of preemption to the next token (`kvmodel.recovery.parts.parts`)."""
     request = {strategy: pieces(found) for strategy, found in parts.items()}
     fig = lanes.lane_figure(request, palette, title=say("time since preemption, ● next token [s]"), lane_px=62)
     waiting = Look(palette.wait, pattern="/", opacity=0.55)

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.curves import KvCurves
+from kvmodel.curves.curves import KvCurves
 from kvmodel.units import format_bytes
 from kvmodel.words import say
 

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from kvmodel import __version__, catalog
-from kvmodel.case import Case
 from kvmodel.charts.theme import Palette, Sketch
+from kvmodel.inputs.case import Case
 from kvmodel.units import format_count
 from kvmodel.words import say
 

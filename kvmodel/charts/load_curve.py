@@ -12,7 +12,7 @@ from kvmodel.arrays import Floats
 from kvmodel.charts import labels, lanes, panels, series, theme
 from kvmodel.charts.pressure import key, looks
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.load_curve import Knee, Point, knee
+from kvmodel.simulation.load_curve import Knee, Point, knee
 from kvmodel.units import format_seconds, significant
 from kvmodel.words import Later, say
 

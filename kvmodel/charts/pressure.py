@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from kvmodel.arrays import Floats
 from kvmodel.charts import lanes, panels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette
-from kvmodel.simulation_results import PerSecond, Results
+from kvmodel.simulation.results import PerSecond, Results
 from kvmodel.units import format_count, format_percent, format_seconds
 from kvmodel.words import Later, say
 

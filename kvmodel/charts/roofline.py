@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.roofline_points import MeasuredPoint, Point, Roofline, StepCurve
+from kvmodel.curves.roofline_points import MeasuredPoint, Point, Roofline, StepCurve
 from kvmodel.units import (
     TB,
     TFLOP,

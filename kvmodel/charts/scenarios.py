@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.scenarios import COPY, Outcome, Row
+from kvmodel.claims.scenarios import COPY, Outcome, Row
 from kvmodel.units import finite_or_none, format_ratio
 from kvmodel.words import say
 

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette, Sketch
-from kvmodel.curves import WinnerMap
+from kvmodel.curves.curves import WinnerMap
 from kvmodel.units import GB, format_count, format_rate, format_tokens
 from kvmodel.words import say
 

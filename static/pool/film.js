@@ -1,5 +1,5 @@
-// What is done with the stays that Python sends: who holds what, and who waits, at one time. kvmodel/pool_film.py has
-// what the columns mean; this reads along straight lines between them, as kvmodel/pool_picture.py does.
+// What is done with the stays that Python sends: who holds what, and who waits, at one time. kvmodel/simulation/pool_film.py has
+// what the columns mean; this reads along straight lines between them, as tests/helpers/pool_picture.py does.
 
 const COLUMNS = ["request", "ready", "admitted", "decoding", "left", "prefillBlocks", "leftBlocks"];
 const AGAIN = 0x8000; // of a request that comes back from a preemption

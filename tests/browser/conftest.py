@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.machine import free_port, missing
+from tests.helpers.machine import free_port, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")

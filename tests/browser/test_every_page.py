@@ -12,9 +12,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import ConsoleMessage, Page, Response, expect
 
 from explorer import prose
-from explorer.export import path_of
 from explorer.frame import PAGES
-from kvmodel import guided_path
+from explorer.share import path_of
+from kvmodel.explain import guided_path
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "build" / "screenshots"

@@ -8,9 +8,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from explorer.frame import PAGES
-from kvmodel import pool_picture, pressure_inputs, sample_scrapes
-from kvmodel.case import Case
-from kvmodel.pressure_inputs import Demand, Pressure
+from kvmodel.inputs.case import Case
+from kvmodel.metrics import samples
+from kvmodel.simulation import servers
+from kvmodel.simulation.servers import Demand, Pressure
+from tests.helpers import pool_picture
 
 PATHS = {
     "home": "/",
@@ -169,7 +171,7 @@ def test_a_pasted_scrape_is_answered_on_the_first_screen(
     """What, why and which flag are in sight at once, and the paste is not in the link."""
     page.set_viewport_size({"width": width, "height": height})
     page.goto("/diagnose")
-    page.get_by_role("textbox", name="First scrape").fill(sample_scrapes.read("pressure")[1])
+    page.get_by_role("textbox", name="First scrape").fill(samples.read("pressure")[1])
     page.get_by_role("button", name="Diagnose").click()
     main = page.get_by_test_id("stMain")
     for words in ("Preemption pressure", "preemptions per 100 finished requests", "--gpu-memory-utilization 0.95"):
@@ -201,7 +203,7 @@ def test_the_pool_is_played_and_scrubbed_by_the_keyboard_and_keeps_its_time(page
 def test_what_the_picture_says_is_what_the_model_says(page: Page) -> None:
     page.goto("/pressure?requests=100&requests_per_s=9&pool_percent=8&beside=none&t=9")
     asked = Pressure(case=Case(), demand=Demand(requests=100, requests_per_s=9.0), pool_percent=8)
-    results = pressure_inputs.run(asked, "vllm-v1")
+    results = servers.run(asked, "vllm-v1")
     seen = pool_picture.holders(results, 9.0, asked.case.block_tokens)
     used = 100 * seen.blocks.sum() / results.pool_blocks
     told = page.get_by_role("img", name="Picture of the KV pool")

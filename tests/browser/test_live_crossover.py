@@ -8,11 +8,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from kvmodel.basis import ALONE, Basis, basis
-from kvmodel.case import DEFAULTS, Case
-from kvmodel.comparison import compare_case
-from kvmodel.figures import figures
-from kvmodel.stops import LENGTH, RATE
+from kvmodel.curves.live_basis import ALONE, Basis, basis
+from kvmodel.curves.slider_stops import LENGTH, RATE
+from kvmodel.inputs.case import DEFAULTS, Case
+from kvmodel.recovery.comparison import compare_case
+from kvmodel.texts.comparison import figures
 from kvmodel.units import format_rate
 
 CHART = "svg.live-plot"

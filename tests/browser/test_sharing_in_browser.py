@@ -12,10 +12,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
-from explorer import export, prose
-from kvmodel import __version__, links, pictures, table_files
-from kvmodel.case import Case
-from tests.test_table_files import read_csv, read_markdown
+from explorer import prose, share
+from kvmodel import __version__
+from kvmodel.charts import pictures
+from kvmodel.inputs import addresses
+from kvmodel.inputs.case import Case
+from kvmodel.report import table_files
+from tests.report.test_table_files import read_csv, read_markdown
 
 expect.set_options(timeout=30_000)  # the machine may be busy
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +33,7 @@ EXPORT, TABLES, COPY = (
 @pytest.fixture
 def export_menu(page: Page) -> Locator:
     """The open menu of the roofline."""
-    page.goto(f"/roofline?{urlencode(links.query(CASE))}")
+    page.goto(f"/roofline?{urlencode(addresses.query(CASE))}")
     expect(page.locator(CHART).first).to_be_visible(timeout=FIRST_CHART_MS)
     page.get_by_role("button", name=EXPORT).first.click()
     menu = page.get_by_test_id("stPopoverBody")
@@ -72,7 +75,7 @@ def test_the_table_of_a_chart_scrolls_in_its_own_frame_on_a_phone(page: Page, ex
 
 
 def test_tables_are_taken_along(page: Page) -> None:
-    page.goto(f"/?{urlencode(links.query(CASE))}")
+    page.goto(f"/?{urlencode(addresses.query(CASE))}")
     page.get_by_role("button", name=TABLES).click()
     menu = page.get_by_test_id("stPopoverBody")
     written = read_csv(downloaded(menu, "prices.csv").decode())
@@ -104,8 +107,8 @@ def first_table(page: Page) -> list[str]:
 @pytest.fixture
 def other_site(app_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A page of another origin with a chart in a frame, as a wiki has it."""
-    monkeypatch.setattr(export, "app_address", lambda: app_url)
-    body = f"<!DOCTYPE html><title>Wiki</title>{export.embed_code('roofline', CASE)}".encode()
+    monkeypatch.setattr(share, "app_address", lambda: app_url)
+    body = f"<!DOCTYPE html><title>Wiki</title>{share.embed_code('roofline', CASE)}".encode()
 
     class Wiki(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvmodel.claims import claim
+from kvmodel.claims.ledger import claim
 
 
 def test_a05_ridge_of_an_a100():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kvmodel import releases
-from kvmodel.claims import claim
-from kvmodel.claims_engines import place
+from kvmodel.catalog import releases
+from kvmodel.claims.ledger import claim
+from kvmodel.claims.on_engines import place
 from kvmodel.units import GIB
 
 

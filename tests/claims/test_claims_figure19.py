@@ -6,7 +6,7 @@ plotted as 40.0.
 
 import pytest
 
-from kvmodel.claims import claim
+from kvmodel.claims.ledger import claim
 
 BYTES_ONE_WAY = 256 * 80 * 10240
 BLOCK_S = {block: 2 * BYTES_ONE_WAY / 12.5e9 + 80 * 256 / block * 5.1e-6 for block in (1, 8, 16, 64, 256)}

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from kvmodel import catalog, claims, cli
-from kvmodel.case import case_from
-from kvmodel.claims_doc import markdown
-from kvmodel.claims_numbers import texts
+from docs.claims_page import markdown
+from kvmodel import catalog
+from kvmodel.claims import ledger
+from kvmodel.claims.numbers import texts
+from kvmodel.cli import command_line
 from kvmodel.errors import CatalogError
+from kvmodel.inputs.case import case_from
 
 ROOT = Path(__file__).resolve().parents[2]
-IDS = claims.claim_ids()
+IDS = ledger.claim_ids()
 
 
 def test_the_ids_are_those_of_the_article_and_the_paper():
@@ -32,7 +34,7 @@ def test_every_id_has_a_test_of_its_own():
 
 
 def test_every_id_has_its_numbers():
-    assert tuple(claims.NUMBERS) == IDS
+    assert tuple(ledger.NUMBERS) == IDS
 
 
 def test_docs_claims_has_the_same_ids_and_is_up_to_date():
@@ -44,12 +46,12 @@ def test_docs_claims_has_the_same_ids_and_is_up_to_date():
 
 @pytest.mark.parametrize("claim_id", IDS)
 def test_a_row_is_complete(claim_id):
-    entry = claims.claim(claim_id)
-    assert entry.verdict in claims.VERDICTS
-    assert entry.by in claims.SPEAKERS
+    entry = ledger.claim(claim_id)
+    assert entry.verdict in ledger.VERDICTS
+    assert entry.by in ledger.SPEAKERS
     assert (entry.by == "article") == claim_id.startswith("A")
-    assert all(getattr(entry, name).strip() for name in claims.TEXTS)
-    assert not claims.PLACEHOLDER.search(entry.says), "what is said is said, not computed"
+    assert all(getattr(entry, name).strip() for name in ledger.TEXTS)
+    assert not ledger.PLACEHOLDER.search(entry.says), "what is said is said, not computed"
     cited = [catalog.source(each.source) for each in entry.sources]
     assert cited
     if entry.by == "vllm-paper":
@@ -58,9 +60,9 @@ def test_a_row_is_complete(claim_id):
 
 @pytest.mark.parametrize("claim_id", IDS)
 def test_every_number_is_finite_and_stands_in_a_text(claim_id):
-    entry = claims.claim(claim_id)
+    entry = ledger.claim(claim_id)
     shown = texts(entry.numbers, entry.digits)
-    used = set(claims.PLACEHOLDER.findall(entry.ours + entry.condition))
+    used = set(ledger.PLACEHOLDER.findall(entry.ours + entry.condition))
     assert used, "a verdict without a number"
     assert used <= set(shown)
     assert all(shown[name] not in ("", "–") for name in used)
@@ -69,14 +71,14 @@ def test_every_number_is_finite_and_stands_in_a_text(claim_id):
 @pytest.mark.parametrize("claim_id", IDS)
 def test_a_link_opens_the_case_of_the_claim(claim_id):
     """All inputs that differ from the defaults, and at least one: a bare page keeps the reader's own."""
-    entry = claims.claim(claim_id)
+    entry = ledger.claim(claim_id)
     inputs = {field: value for field, value in entry.query.items() if field != "view"}
     assert inputs
     assert case_from(inputs) == entry.case
 
 
 def test_json_of_the_command(capsys):
-    assert cli.main(["claims", "--json"]) == 0
+    assert command_line.main(["claims", "--json"]) == 0
     answered = json.loads(capsys.readouterr().out)["claims"]
     assert [entry["id"] for entry in answered] == list(IDS)
     for entry in answered:
@@ -87,7 +89,7 @@ def test_json_of_the_command(capsys):
 
 
 def test_text_of_the_command(capsys):
-    assert cli.main(["claims"]) == 0
+    assert command_line.main(["claims"]) == 0
     out = capsys.readouterr().out
     assert re.findall(r"^([AP]\d\d)  ", out, re.MULTILINE) == list(IDS)
     assert max(map(len, out.splitlines())) < 400  # links are not broken
@@ -96,12 +98,12 @@ def test_text_of_the_command(capsys):
 
 def test_an_unknown_id_is_refused_in_a_sentence():
     with pytest.raises(CatalogError, match=r"^claim: unknown id 'Z99'; allowed: A01, "):
-        claims.claim("Z99")
+        ledger.claim("Z99")
 
 
 def test_a_number_that_is_missing_raises():
     with pytest.raises(KeyError):
-        claims.filled("[[nothing_s]]", {})
+        ledger.filled("[[nothing_s]]", {})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Link arithmetic by hand: Llama 3 8B, 4,096 tokens are 536.9 MB, 25 GB/s each way
 
 import pytest
 
-from kvmodel.claims import claim
+from kvmodel.claims.ledger import claim
 from kvmodel.units import MIB
 
 BYTES_4096 = 4096 * 131072

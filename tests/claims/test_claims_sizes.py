@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kvmodel.claims import claim
-from kvmodel.kv_table import article_table
+from kvmodel.claims.ledger import claim
+from kvmodel.curves.kv_table import article_table
 
 SIZE_4096_BYTES = 4096 * 131072  # 512 MiB
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosting.replicas import ROOT, Replica, wait_until_ready
-from tests.machine import free_port, missing
+from tests.helpers.machine import free_port, missing
+from tests.helpers.replicas import ROOT, Replica, wait_until_ready
 
 Start = Callable[..., Replica]
 

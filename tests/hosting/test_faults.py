@@ -24,14 +24,15 @@ from streamlit.testing.v1 import AppTest
 from websockets.exceptions import ConnectionClosed
 
 from explorer.frame import PAGES
-from kvmodel import catalog, charts, pictures
-from kvmodel.case import DEFAULTS, OPTIONS
+from kvmodel import catalog, charts
+from kvmodel.charts import pictures
+from kvmodel.inputs.case import DEFAULTS, OPTIONS
+from tests.helpers.machine import missing
+from tests.helpers.replicas import ROOT, Replica, ask, run_script, visit, visitor
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import ROOT, Replica, ask, run_script, visit, visitor
-from tests.machine import missing
 
 FUZZ = int(os.environ.get("KVMODEL_FUZZ", "1"))
-NAMES = [Path(file).stem.partition("_")[2] for file in (*PAGES.values(), "pages/9_embed.py")]
+NAMES = [Path(file).stem.replace("app", "") for file in (*PAGES.values(), "pages/embed.py")]
 NASTY = (
     "", " ", "0", "-1", "1e999", "nan", "inf", "-0.0", "9" * 400, "٤٠٩٦", "1_000", "0x10", "4096.0", "true", "None",
     "<script>alert(1)</script>", "'; DROP TABLE", "../../etc/passwd", "%00", "\x00", "\n", "💥" * 50, "{{7*7}}", "${x}",
@@ -97,7 +98,7 @@ def test_fuzzed_addresses_through_the_server(replica: Replica) -> None:
 def test_fuzzed_addresses_through_pages() -> None:
     """Twenty one after another in a session: a link may also come to a page that holds another."""
     chance = random.Random(26)
-    files = [*PAGES.values(), "pages/9_embed.py"]
+    files = [*PAGES.values(), "pages/embed.py"]
     for _ in range(50 * FUZZ):
         file = chance.choice(files)
         at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)

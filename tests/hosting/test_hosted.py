@@ -21,11 +21,13 @@ import pytest
 from hosting import charts as by_address
 from hosting import headers, health, log
 from hosting.settings import Settings
-from kvmodel import charts, files, metrics_text, pictures
-from kvmodel.case import Case
+from kvmodel import charts, files
+from kvmodel.charts import pictures
+from kvmodel.inputs.case import Case
+from kvmodel.metrics import exposition
+from tests.helpers.machine import free_port, missing
+from tests.helpers.replicas import ROOT, Replica, ask, in_a_loop, visit
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import ROOT, Replica, ask, in_a_loop, visit
-from tests.machine import free_port, missing
 
 MOST = Settings().max_body_bytes
 
@@ -175,7 +177,7 @@ def test_an_announced_body_that_is_too_large_is_refused(replica: Replica) -> Non
 
 
 def test_the_largest_scrape_that_a_page_takes_may_be_uploaded(replica: Replica) -> None:
-    size = metrics_text.LONGEST_TEXT + 1000  # of the form around it
+    size = exposition.LONGEST_TEXT + 1000  # of the form around it
     connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=30)
     connection.request("PUT", "/_stcore/upload_file/a/b", b"x" * size)
     answer = connection.getresponse()

@@ -15,7 +15,7 @@ from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.state.session_state import SessionState
 
 from hosting import lean
-from tests.hosting.replicas import in_a_loop
+from tests.helpers.replicas import in_a_loop
 
 SECTIONS = ("theme", *(f"theme.{category.value}" for category in config.CustomThemeCategories))
 

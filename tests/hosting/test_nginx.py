@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.server import free_ports
+from tests.helpers.machine import free_port, missing
+from tests.helpers.replicas import HOST, ROOT, Replica, ask, visit
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import HOST, ROOT, Replica, ask, visit
-from tests.machine import free_port, missing
 
 EXAMPLES = ROOT / "docs" / "hosting"
 UNIT = EXAMPLES / "kv-explorer.service"

@@ -11,7 +11,7 @@ from websockets.sync.client import ClientConnection
 
 from benchmarks.pages import asked, received
 from explorer import frame
-from tests.hosting.replicas import ANSWER_S, Replica, visitor
+from tests.helpers.replicas import ANSWER_S, Replica, visitor
 
 HANGUL = re.compile("[가-힣]")
 PAGES = ("", "kv_size", "roofline", "crossover", "scenarios", "capacity", "pressure", "evidence")

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.server import free_ports
+from tests.helpers.machine import runs, wait_for
+from tests.helpers.replicas import ROOT, Replica, visit, wait_until_ready
 from tests.hosting.conftest import Start
-from tests.hosting.replicas import ROOT, Replica, visit, wait_until_ready
-from tests.machine import runs, wait_for
 
 WAIT_S = 20
 QUERY = "v=1&model=llama-2-7b&gpu=h100-sxm5-80gb&tokens=6000"

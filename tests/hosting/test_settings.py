@@ -9,9 +9,11 @@ import sys
 import pytest
 
 from hosting.settings import Settings, SettingsError, for_streamlit, read
-from kvmodel import hf_config, metrics_text, pool_log
+from kvmodel.hf import config_file
+from kvmodel.metrics import exposition
+from kvmodel.startup_log import log_reader
 from kvmodel.units import MIB
-from tests.hosting.replicas import ROOT
+from tests.helpers.replicas import ROOT
 
 
 def test_without_any_variable_it_serves_this_machine() -> None:
@@ -81,7 +83,7 @@ def test_an_open_address_needs_the_names_that_visitors_use() -> None:
 
 def test_what_pages_take_passes_the_app_and_the_proxy_before_it() -> None:
     form = 10_000  # bytes of a multipart form around a file
-    largest = max(metrics_text.LONGEST_TEXT, hf_config.LARGEST_FILE_BYTES, pool_log.LONGEST_LOG)
+    largest = max(exposition.LONGEST_TEXT, config_file.LARGEST_FILE_BYTES, log_reader.LONGEST_LOG)
     most = Settings().max_body_bytes
     assert largest + form <= most
     example = (ROOT / "docs" / "hosting" / "kv-explorer.nginx.conf").read_text()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from explorer import arrow_tables
 from explorer.frame import PAGES
-from tests.pages.visit import ROOT
+from tests.helpers.visit import ROOT
 
 OPENED = """
 import sys

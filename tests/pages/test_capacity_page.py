@@ -5,13 +5,17 @@ import json
 from pathlib import Path
 
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
-from explorer import prose, start_log
-from kvmodel import catalog, log_answer, pool_figures, pool_log, pool_plan
-from kvmodel.case import Case
-from kvmodel.pool_plan import Startup
+from explorer import prose
+from explorer.sections import start_log
+from kvmodel import catalog
+from kvmodel.inputs.case import Case
+from kvmodel.memory import pool_plan
+from kvmodel.memory.pool_plan import Startup
+from kvmodel.startup_log import log_answer, log_reader
+from kvmodel.texts import kv_pool
+from tests.helpers import visit
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = (ROOT / "tests/data/pool_logs/vllm-0.6.4.log").read_text(encoding="utf-8")
@@ -58,7 +62,7 @@ def test_inputs_come_from_the_link_and_change_the_answer():
         max_model_len="4096", utilization="0.9", decode_context="1024", model="llama-3.1-8b", gpu="h100-sxm5-80gb"
     )
     case = Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb", decode_context=1024)
-    figures = pool_figures.plan_figures(pool_plan.plan(Startup(case=case, max_model_len=4096, utilization=0.9)))
+    figures = kv_pool.plan_figures(pool_plan.plan(Startup(case=case, max_model_len=4096, utilization=0.9)))
     assert prose.text("capacity", "lead", figures) in texts(at)
     assert at.number_input(key="max_model_len").value == 4096
 
@@ -171,7 +175,7 @@ def test_a_log_is_explained_and_agrees():
     assert {row[4] for row in checks} <= {
         prose.label("capacity", f"log_mark.{mark}") for mark in start_log.MARKS.values()
     }
-    assert len(at.table[2].value) == len(pool_figures.log_values(answer["figures"]))
+    assert len(at.table[2].value) == len(kv_pool.log_values(answer["figures"]))
 
 
 def test_the_sample_is_one_of_the_field_cases():
@@ -193,7 +197,7 @@ def test_a_wrong_model_is_flagged():
 
 
 def test_words_for_every_figure_and_finding_there_can_be():
-    for figure in pool_log.LogFigures().__dataclass_fields__:
+    for figure in log_reader.LogFigures().__dataclass_fields__:
         if figure not in ("engine", "version", "ranks", "printed"):
             assert prose.text("capacity", f"figure.{figure}")
     at = explained("KV Cache is allocated. #tokens: 251788, K size: 2.88 GB, V size: 2.88 GB")

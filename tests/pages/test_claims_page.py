@@ -7,16 +7,18 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
-from explorer import crossover, prose
-from explorer.claims import COLOURS, chart, with_bold_numbers
+from explorer import prose
 from explorer.frame import PAGES
-from kvmodel import claims, releases
+from explorer.sections import crossover
+from explorer.sections.claims import COLOURS, chart, with_bold_numbers
+from kvmodel.catalog import releases
+from kvmodel.claims import ledger
+from tests.helpers import visit
 
 ROOT = Path(__file__).resolve().parents[2]
-IDS = claims.claim_ids()
+IDS = ledger.claim_ids()
 CARD = re.compile(r"-badge\[([^\]]+)\] :small\[:gray\[(\w\d\d), ")
 
 
@@ -31,7 +33,7 @@ def shown(at: AppTest) -> dict[str, str]:
 
 def test_every_claim_has_a_card_with_its_verdict():
     at = opened()
-    assert shown(at) == {claim_id: claims.claim(claim_id).verdict for claim_id in IDS}
+    assert shown(at) == {claim_id: ledger.claim(claim_id).verdict for claim_id in IDS}
     assert not at.get("plotly_chart"), "no chart before one is asked for"
     said = "\n".join(element.value for element in at.markdown)
     assert "[[" not in said
@@ -85,15 +87,15 @@ def test_the_toggle_draws_the_chart_of_its_claim_alone():
 
 @pytest.mark.parametrize("claim_id", IDS)
 def test_a_claim_links_to_a_page_with_the_case_it_is_judged_in(claim_id):
-    entry = claims.claim(claim_id)
+    entry = ledger.claim(claim_id)
     links = [link.proto for link in opened(claim=claim_id).get("page_link")]
     page = "" if entry.page == "home" else entry.page
     assert any(link.page == page and link.query_string == urlencode(entry.query) for link in links)
 
 
-@pytest.mark.parametrize("claim_id", [claim_id for claim_id in IDS if claims.claim(claim_id).chart])
+@pytest.mark.parametrize("claim_id", [claim_id for claim_id in IDS if ledger.claim(claim_id).chart])
 def test_a_chart_exists_for_every_claim_that_names_one(claim_id):
-    entry = claims.claim(claim_id)
+    entry = ledger.claim(claim_id)
     figure, alt = chart(entry)
     assert figure.to_dict()["data"]
     assert alt
@@ -101,13 +103,13 @@ def test_a_chart_exists_for_every_claim_that_names_one(claim_id):
 
 
 def test_views_are_those_of_crossover():
-    assert claims.VIEWS == crossover.VIEWS
+    assert ledger.VIEWS == crossover.VIEWS
 
 
 def test_every_verdict_has_a_colour_and_a_name():
-    assert tuple(COLOURS) == claims.VERDICTS
+    assert tuple(COLOURS) == ledger.VERDICTS
     assert len(set(COLOURS.values())) == len(COLOURS)
-    assert all(prose.label("claims", f"verdict.{verdict}") for verdict in claims.VERDICTS)
+    assert all(prose.label("claims", f"verdict.{verdict}") for verdict in ledger.VERDICTS)
 
 
 def test_numbers_are_bold_and_nothing_in_a_text_is_markup():

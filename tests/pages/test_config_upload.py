@@ -4,14 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
-from explorer import model_list, own_model, prose
+from explorer import model_list, prose
 from explorer.controls import COMPARED
 from explorer.frame import PAGES
-from kvmodel import catalog, hf_config
+from explorer.sections import own_model
+from kvmodel import catalog
+from kvmodel.hf import config_file
 from kvmodel.units import MIB
+from tests.helpers import visit
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / "tests/data/hf_configs"
@@ -68,7 +70,7 @@ def refusal(at: AppTest) -> str:
 def test_a_pasted_config_becomes_the_model():
     at = pasted(GEMMA, name="Our Gemma")
     assert not at.error
-    assert visit.inputs(at)["model"] == hf_config.read_text(GEMMA, name="our-gemma").text
+    assert visit.inputs(at)["model"] == config_file.read_text(GEMMA, name="our-gemma").text
     said = texts(at)
     assert "**our-gemma**, read from `text_config`: 80.0 KiB of KV" in said
     assert "27,009,346,304 parameters" in said
@@ -199,7 +201,7 @@ def test_the_model_is_kept_from_page_to_page_under_its_name():
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ("claims", "glossary", "diagnose")])
 def test_a_link_brings_the_model_to_a_page(page: str):
-    text = hf_config.read_text(GEMMA, name="linked").text
+    text = config_file.read_text(GEMMA, name="linked").text
     at = opened(page, model=text, gpu="h200-sxm-141gb")
     assert not at.exception
     assert not at.warning

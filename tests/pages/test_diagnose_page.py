@@ -10,14 +10,15 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import choice, prose
-from explorer.diagnosis import COLOURS, NEXT
 from explorer.frame import PAGES
-from kvmodel import diagnosis, metrics, metrics_text, prometheus_api, sample_scrapes
+from explorer.sections.diagnose_answer import COLOURS, NEXT
+from kvmodel.diagnosis import causes, from_prometheus, from_scrapes
 from kvmodel.errors import CaseError
+from kvmodel.metrics import exposition, samples
+from tests.helpers import visit
 
 ROOT = Path(__file__).resolve().parents[2]
 METRICS = ROOT / "tests" / "data" / "metrics"
@@ -136,7 +137,7 @@ def test_two_scrapes_tell_what_happens_now():
         pytest.param("", "", prose.text("diagnose", "nothing"), id="empty"),
         pytest.param("", "up 1", prose.text("diagnose", "nothing"), id="only the second"),
         pytest.param(sample("composed_abs_vs_rate_t0"), "up 1", "“Second scrape, later”: 1 metrics, none", id="other"),
-        pytest.param("# " + "x" * metrics_text.LONGEST_TEXT, "", "“First scrape”: ", id="too large"),
+        pytest.param("# " + "x" * exposition.LONGEST_TEXT, "", "“First scrape”: ", id="too large"),
     ],
 )  # fmt: skip
 def test_an_error_is_a_sentence_and_the_page_stays_usable(first, second, sentence):
@@ -308,13 +309,13 @@ def test_a_configured_server_is_asked_and_no_other(monkeypatch):
 
     def answering(url, window, *, match, known):
         seen.append((url, window, match, dict(known.fields)))
-        return metrics.diagnose(sample("composed_abs_vs_rate_t1"), known=known)
+        return from_scrapes.diagnose(sample("composed_abs_vs_rate_t1"), known=known)
 
     monkeypatch.setenv(
         SERVERS,
         "main=http://user:word@192.0.2.1:9090 https://other.example",  # pragma: allowlist secret
     )
-    monkeypatch.setattr(prometheus_api, "diagnose", answering)
+    monkeypatch.setattr(from_prometheus, "diagnose", answering)
     at = opened()
     at.segmented_control(key="source").set_value("prometheus").run()
     assert at.selectbox(key="server").options == ["main", "other.example"]
@@ -376,14 +377,14 @@ def test_a_server_that_left_the_configuration_is_a_sentence(monkeypatch):
 
 
 def test_every_verdict_has_a_name_and_a_colour():
-    assert set(COLOURS) == set(diagnosis.WORST_FIRST)
-    for named in (*diagnosis.WORST_FIRST, "no samples", "not an engine", "no engine metrics"):
+    assert set(COLOURS) == set(causes.WORST_FIRST)
+    for named in (*causes.WORST_FIRST, "no samples", "not an engine", "no engine metrics"):
         assert prose.label("diagnose", f"verdict.{named}")
 
 
 def test_samples_are_of_one_server_each():
-    for name in sample_scrapes.SAMPLES:
-        first, second = sample_scrapes.read(name)
-        assert metrics.diagnose(first, second, seconds=sample_scrapes.SECONDS)["verdict"] != "too little data"
+    for name in samples.SAMPLES:
+        first, second = samples.read(name)
+        assert from_scrapes.diagnose(first, second, seconds=samples.SECONDS)["verdict"] != "too little data"
         with pytest.raises(CaseError, match="taken before SCRAPE"):
-            metrics.diagnose(second, first, seconds=sample_scrapes.SECONDS)
+            from_scrapes.diagnose(second, first, seconds=samples.SECONDS)

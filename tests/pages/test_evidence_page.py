@@ -5,14 +5,17 @@ import re
 from pathlib import Path
 
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import prose
 from explorer.frame import PAGES
-from kvmodel import assumptions, evidence, evidence_points, evidence_tables, judgement
-from kvmodel.case import Case
-from kvmodel.comparison import compare_case
+from kvmodel.catalog import assumptions
+from kvmodel.cli import evidence_answers
+from kvmodel.evidence import measured_points, step_rows
+from kvmodel.inputs.case import Case
+from kvmodel.recovery.comparison import compare_case
+from kvmodel.texts import evidence
+from tests.helpers import visit
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN_PREFILL_S = 0.5  # of 4,096 tokens of Llama 3 8B on an A100: slower than the model's
@@ -42,7 +45,7 @@ def measure(at: AppTest, field: str, value: float) -> AppTest:
 class TestFigures:
     def test_the_first_sentence_has_the_error_on_rows_given_and_the_honest_one(self):
         first = opened().markdown[0].value
-        prefill = next(row for row in evidence.step_errors() if row.kind == "prefill")
+        prefill = next(row for row in step_rows.step_errors() if row.kind == "prefill")
         assert f"{prefill.n} measured prefills" in first
         assert f"{100 * prefill.median:.1f} %" in first
         assert f"{100 * prefill.p90:.1f} %" in first
@@ -51,7 +54,7 @@ class TestFigures:
 
     def test_the_table_is_that_of_the_command_line(self):
         table = opened().table[0].value
-        printed = {row["kind"]: row for row in judgement.evidence_answer(None)["rows"]}
+        printed = {row["kind"]: row for row in evidence_answers.evidence_answer(None)["rows"]}
         assert table["kind"].tolist() == list(printed)
         assert table["rows"].tolist() == [str(row["n"]) for row in printed.values()]
         assert table["median"].tolist() == [
@@ -62,14 +65,14 @@ class TestFigures:
 
     def test_what_is_not_covered_is_computed(self):
         words = said(opened())
-        numbers = evidence_tables.gap_figures()
+        numbers = evidence.gap_figures()
         assert f"on its {numbers['llama_cpp_n']} rows" in words
         assert numbers["other_gpus"] in words
         assert "**Decode steps of today's engines** (no rows)" in words
 
     def test_sources_have_links_and_licences(self):
         table = opened().table[1].value
-        assert len(table) == len({pair.source for pair in evidence_points.pairs()})
+        assert len(table) == len({pair.source for pair in measured_points.pairs()})
         assert all(re.fullmatch(r"\[.+\]\(https://.+\)", cell) for cell in table["source"])
         assert {"MIT", "Apache-2.0"} <= set(table["licence"])
 
@@ -81,16 +84,16 @@ class TestFigures:
     def test_what_it_means_for_the_readers_gpu(self, gpu, words):
         at = opened(gpu=gpu)
         assert words in said(at)
-        assert evidence_tables.lead_figures(Case(gpu=gpu))["range"] in said(at)
+        assert evidence.lead_figures(Case(gpu=gpu))["range"] in said(at)
 
 
 class TestFilters:
     def test_prefills_are_drawn_first(self):
-        assert drawn_rows(opened()) == drawn_rows(opened(), 1) == len(evidence_points.chosen(["prefill"]))
+        assert drawn_rows(opened()) == drawn_rows(opened(), 1) == len(measured_points.chosen(["prefill"]))
 
     def test_filters_come_from_the_link(self):
         at = opened(rows_gpu="l40s", rows_kind="prefill")
-        assert drawn_rows(at) == len(evidence_points.chosen(["prefill"], ["l40s"]))
+        assert drawn_rows(at) == len(measured_points.chosen(["prefill"], ["l40s"]))
         assert at.table[0].value["kind"].tolist() == ["prefill", "prefill_pcie_tp"]  # of all kinds on that GPU
 
     def test_a_choice_changes_what_is_drawn(self):
@@ -98,7 +101,7 @@ class TestFilters:
         at.multiselect(key="rows_kind").set_value(["linear_sum"]).run()
         assert drawn_rows(at) == 170
         at.multiselect(key="rows_kind").set_value([]).run()
-        assert drawn_rows(at) == len(evidence_points.pairs())
+        assert drawn_rows(at) == len(measured_points.pairs())
 
     def test_nothing_left_is_said(self):
         at = opened(rows_gpu="rtx-3090")

@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
-from explorer import glossary, prose
+from explorer import prose
 from explorer.frame import PAGES
+from explorer.sections import glossary
+from tests.helpers import visit
 
 ROOT = Path(__file__).resolve().parents[2]
 TERMS = glossary.terms()

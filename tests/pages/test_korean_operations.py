@@ -6,24 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
 from explorer import prose
 from explorer.language import words_of
-from kvmodel import (
-    catalog,
-    claims,
-    hf_config,
-    metrics,
-    prices,
-    releases,
-    remedies_rungs,
-    sample_scrapes,
-    words,
-)
-from kvmodel.case import Case, case_from
+from kvmodel import catalog, words
+from kvmodel.catalog import prices, releases
+from kvmodel.claims import ledger
+from kvmodel.diagnosis import from_scrapes
 from kvmodel.errors import CaseError
+from kvmodel.hf import config_file
+from kvmodel.inputs.case import Case, case_from
+from kvmodel.metrics import samples
+from kvmodel.simulation import remedy_rungs
+from tests.helpers import visit
 
 METRICS = Path(__file__).resolve().parents[1] / "data" / "metrics"
 KOREAN = words_of("ko")
@@ -70,7 +66,7 @@ def test_english_is_found() -> None:
     assert not is_english("풀 사용률 98 %: `vllm:num_requests_running` [a title of three words](https://x.example)")
 
 
-@pytest.mark.parametrize("name", sample_scrapes.SAMPLES)
+@pytest.mark.parametrize("name", samples.SAMPLES)
 def test_diagnose(name: str) -> None:
     at = visit.opened("diagnose", lang="ko", sample=name)
     assert not english(at)
@@ -81,7 +77,7 @@ def test_diagnose(name: str) -> None:
 def test_an_answer_to_a_scrape(file: Path) -> None:
     words.speak(KOREAN)
     try:
-        answer = metrics.diagnose(file.read_text(encoding="utf-8"))
+        answer = from_scrapes.diagnose(file.read_text(encoding="utf-8"))
     finally:
         words.speak({})
     told = [answer["reason"], *answer["notes"], *answer.get("against", ()), answer.get("advice_rule", "판정")]
@@ -176,13 +172,13 @@ def test_a_config_that_is_refused() -> None:
     words.speak(KOREAN)
     try:
         with pytest.raises(CaseError, match=HANGUL):
-            hf_config.read_text('{"model_type": "llama"}')
+            config_file.read_text('{"model_type": "llama"}')
     finally:
         words.speak({})
 
 
 def test_claims_of_the_data_are_translated() -> None:
-    texts = [text for entry in claims.ledger() for text in (entry.says, entry.ours, entry.condition)]
+    texts = [text for entry in ledger.ledger() for text in (entry.says, entry.ours, entry.condition)]
     for text in texts:
         assert sorted(prose.PLACEHOLDER.findall(KOREAN[text])) == sorted(prose.PLACEHOLDER.findall(text))
 
@@ -194,7 +190,7 @@ def test_releases_of_the_data_are_translated() -> None:
 
 
 def test_remedies_of_the_data_are_translated() -> None:
-    rungs = {rung.action for rung in remedies_rungs.all_rungs()}
+    rungs = {rung.action for rung in remedy_rungs.all_rungs()}
     rows = catalog.table("advice")["remedy"]
     buys = {row["buys"] for row in rows if not re.fullmatch(r"\{\w+\}", row["buys"])}
     assert rungs | {row["action"] for row in rows} | buys | {*prices.ORDER} <= KOREAN.keys()

@@ -5,11 +5,15 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from visit import opened
 
 from explorer.frame import PAGES
-from kvmodel import catalog, evidence_points, kv_cache, releases, simulation
-from kvmodel.case import DEFAULTS
+from kvmodel import catalog
+from kvmodel.catalog import releases
+from kvmodel.evidence import measured_points
+from kvmodel.inputs.case import DEFAULTS
+from kvmodel.memory import kv_cache
+from kvmodel.simulation import simulate
+from tests.helpers.visit import opened
 
 VISITS = [(page, {}) for page in PAGES] + [
     ("home", {"timeline_shown": "true", "plain": "true", "sources": "true"}),
@@ -34,9 +38,9 @@ def names() -> set[str]:
     models, gpus, links = catalog.model_ids(), catalog.gpu_ids(), catalog.link_ids()
     labels = [catalog.model(each).label for each in models] + [catalog.gpu(each).label for each in gpus]
     labels += [catalog.link(each).label.partition(",")[0] for each in links] + [row.label for row in releases.places()]
-    labels += [f"{row.engine} {row.source}" for row in evidence_points.pairs()]
-    ids = {*models, *gpus, *links, *simulation.SCHEDULERS, *kv_cache.LAYOUTS, *catalog.table("workloads"), *DEFAULTS}
-    ids |= {*evidence_points.SAYS, *(entry.engine for entry in releases.entries())}
+    labels += [f"{row.engine} {row.source}" for row in measured_points.pairs()]
+    ids = {*models, *gpus, *links, *simulate.SCHEDULERS, *kv_cache.LAYOUTS, *catalog.table("workloads"), *DEFAULTS}
+    ids |= {*measured_points.SAYS, *(entry.engine for entry in releases.entries())}
     return ids | {word for label in labels for word in WORD.findall(label)}
 
 

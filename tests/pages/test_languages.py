@@ -1,11 +1,11 @@
 """Every text exists in every language, with the same sections in the same order and the same numbers in them."""
 
 import pytest
-from visit import opened
 
 from explorer import prose
 from explorer.frame import PAGES
 from explorer.language import DEFAULT, LANGUAGES
+from tests.helpers.visit import opened
 
 FILES = sorted(path.stem for path in (prose.ROOT / DEFAULT).glob("*.md"))
 OTHERS = [language for language in LANGUAGES if language != DEFAULT]

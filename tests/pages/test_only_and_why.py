@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from visit import inputs, opened
 
 from explorer.controls import MAIN
 from explorer.frame import PAGES
-from kvmodel.case import DEFAULTS
+from kvmodel.inputs.case import DEFAULTS
+from tests.helpers.visit import inputs, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 PRICED = ("home", "kv_size", "roofline", "crossover", "scenarios", "evidence")

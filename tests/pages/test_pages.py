@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from visit import components, inputs, opened
 
 from explorer import prose
 from explorer.controls import MAIN, MORE
 from explorer.frame import PAGES
-from kvmodel import links
-from kvmodel.case import DEFAULTS, Case
-from kvmodel.scenarios import preset_case
+from kvmodel.claims.scenarios import preset_case
+from kvmodel.inputs import addresses
+from kvmodel.inputs.case import DEFAULTS, Case
+from tests.helpers.visit import components, inputs, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_INPUTS = ("claims", "path", "glossary", "diagnose")  # they have Cases of their own, or none
@@ -113,9 +113,9 @@ def test_every_input_of_a_case_has_a_control() -> None:
 
 def test_a_case_survives_the_way_through_a_link() -> None:
     case = preset_case("figure19", Case())
-    at = opened("crossover", **links.inputs(case))
+    at = opened("crossover", **addresses.inputs(case))
     assert not at.warning
-    assert {field: inputs(at)[field] for field in links.inputs(case)} == {
+    assert {field: inputs(at)[field] for field in addresses.inputs(case)} == {
         field: value for field, value in asdict(case).items() if value is not None
     }
 

@@ -5,18 +5,19 @@ import json
 from dataclasses import replace
 
 import pytest
-import visit
 from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from explorer import prose
 from explorer.frame import PAGES
-from explorer.path import AFTER, CURVES, TRACES, VIEWS
-from kvmodel import guided_path, path_figures
-from kvmodel.case import DEFAULTS
-from kvmodel.comparison import compare_case
+from explorer.sections.path import AFTER, CURVES, TRACES, VIEWS
 from kvmodel.errors import CaseError
+from kvmodel.explain import guided_path
+from kvmodel.inputs.case import DEFAULTS
+from kvmodel.recovery.comparison import compare_case
+from kvmodel.texts import guide
+from tests.helpers import visit
 
 STEPS = guided_path.steps()
 IDS = [step.id for step in STEPS]
@@ -49,7 +50,7 @@ def shown_answer(number: int) -> str:
     step, answer = STEPS[number - 1], model_answer(number)
     if step.options:
         return prose.label("path", f"option.{answer}")
-    return path_figures.IN_UNIT[step.unit](float(answer))
+    return guide.IN_UNIT[step.unit](float(answer))
 
 
 def test_ten_steps_lead_from_a_token_to_a_remedy() -> None:
@@ -228,7 +229,7 @@ def test_remedies_that_leave_the_pool_alone_hold_no_more_requests() -> None:
     assert held["fp8-kv"] == pytest.approx(2 * now, abs=1)
     assert now < held["utilization"] < held["gpus"]
     alone = compare_case(replace(result.case, tp=32))
-    assert ("gpus", "hardware", "–") in path_figures.remedy_rows(step, alone), "64 GPUs do not divide 32 heads"
+    assert ("gpus", "hardware", "–") in guide.remedy_rows(step, alone), "64 GPUs do not divide 32 heads"
 
 
 @given(st.floats(1e-6, 1e9), st.floats(1e-3, 1e6))

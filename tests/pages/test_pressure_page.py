@@ -6,17 +6,19 @@ import json
 
 import numpy as np
 import pytest
-import visit
 from streamlit.testing.v1 import AppTest
 
-from explorer import pool_player, prose
-from explorer.links import PAGE_KEYS
-from kvmodel import pressure_figures, pressure_inputs, remedies
-from kvmodel.case import Case
-from kvmodel.load_curve import Objective
-from kvmodel.pressure_inputs import Demand, Pressure
-from kvmodel.simulation import Engine
+from explorer import prose
+from explorer.page_keys import PAGE_KEYS
+from explorer.sections import pool_player
+from kvmodel.inputs.case import Case
+from kvmodel.simulation import remedies, servers
+from kvmodel.simulation.load_curve import Objective
+from kvmodel.simulation.servers import Demand, Pressure
+from kvmodel.simulation.simulate import Engine
+from kvmodel.texts import pressure
 from kvmodel.units import format_percent
+from tests.helpers import visit
 
 SMALL = {"requests": "100", "requests_per_s": "9", "pool_percent": "8"}
 ASKED = Pressure(case=Case(), demand=Demand(requests=100, requests_per_s=9.0), pool_percent=8)
@@ -42,17 +44,17 @@ def film(at: AppTest) -> dict[str, object]:
 class TestAnswer:
     def test_the_first_sentence_has_the_numbers_of_the_run(self):
         first = opened(**SMALL).markdown[0].value
-        results = pressure_inputs.run(ASKED, "vllm-v1")
-        run = pressure_figures.totals(results, Objective())
+        results = servers.run(ASKED, "vllm-v1")
+        run = pressure.totals(results, Objective())
         assert first.startswith(f"**vllm-v1: {run['preemptions']} preemptions per 100 requests.**")
         for name in ("tax", "ttft_p50", "ttft_p99", "served", "output"):
-            assert pressure_figures.CELLS[name](run) in first
-        assert f"{format_percent(pressure_inputs.pool_share(ASKED, results))} of what memory leaves" in first
+            assert pressure.CELLS[name](run) in first
+        assert f"{format_percent(servers.pool_share(ASKED, results))} of what memory leaves" in first
 
     def test_cards_are_those_of_the_chosen_scheduler(self):
         at = opened(**SMALL)
-        run = pressure_figures.totals(pressure_inputs.run(ASKED, "vllm-v1"), Objective())
-        assert [metric.value for metric in at.metric] == [text for _, text in pressure_figures.cards(run)]
+        run = pressure.totals(servers.run(ASKED, "vllm-v1"), Objective())
+        assert [metric.value for metric in at.metric] == [text for _, text in pressure.cards(run)]
 
     def test_queueing_is_told_from_preemption(self):
         assert "before admission: that is queueing" in said(opened(**SMALL))
@@ -80,7 +82,7 @@ class TestAnswer:
             demand=Demand(workload="long-documents", requests=50, requests_per_s=50.0),
             engine=Engine(scheduler="vllm-v1-first-chunk", num_blocks=5000, prefix_caching=False),
         )
-        livelocked = len(pressure_inputs.run(asked, "vllm-v1-first-chunk").livelocked)
+        livelocked = len(servers.run(asked, "vllm-v1-first-chunk").livelocked)
         assert livelocked > 0
         assert f"**Livelock:** {livelocked} requests" in said(at)
 
@@ -137,7 +139,7 @@ class TestPool:
     def test_the_player_gets_what_the_films_hold(self):
         sent = film(opened(**SMALL))
         assert [run["name"] for run in sent["runs"]] == ["vllm-v1", "wait"]
-        results = pressure_inputs.run(ASKED, "vllm-v1")
+        results = servers.run(ASKED, "vllm-v1")
         columns = np.frombuffer(base64.b64decode(sent["runs"][0]["stays"]), "<u2").reshape(7, -1)
         again = columns[0] >= pool_player.AGAIN
         assert (columns[0] % pool_player.AGAIN).tolist() == results.stays.request.tolist()
@@ -194,7 +196,7 @@ class TestLongWork:
         at = opened(**SMALL)
         button(at, "remedies_begin").click().run()
         assert not at.exception
-        engine = pressure_inputs.engine_of(ASKED, "vllm-v1")
+        engine = servers.engine_of(ASKED, "vllm-v1")
         rows = remedies.ladder(Case(), ASKED.demand.arrivals(), engine=engine)
         table = at.table[1].value
         assert table["remedy"].tolist() == [row.id for row in rows if not row.problem]
@@ -207,7 +209,7 @@ class TestLongWork:
         monkeypatch.setattr(remedies, "simulated", None)
         at.button_group(key="remedy_for").set_value("ttft-p99").run()
         assert not at.exception
-        engine = pressure_inputs.engine_of(ASKED, "vllm-v1")
+        engine = servers.engine_of(ASKED, "vllm-v1")
         monkeypatch.undo()
         rows = remedies.ladder(Case(), ASKED.demand.arrivals(), "ttft-p99", engine=engine)
         assert at.table[1].value["remedy"].tolist() == [row.id for row in rows if not row.problem]

@@ -10,17 +10,20 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import streamlit as st
-import visit
 from streamlit.testing.v1 import AppTest
 
-from explorer import export
-from explorer import links as page_links
+from explorer import page_keys as page_links
+from explorer import share
 from explorer.frame import PAGES
-from kvmodel import __version__, chart_files, charts, links, table_files
-from kvmodel.case import DEFAULTS, Case
+from kvmodel import __version__, charts
+from kvmodel.charts import chart_files
 from kvmodel.files import as_csv
+from kvmodel.inputs import addresses
+from kvmodel.inputs.case import DEFAULTS, Case
+from kvmodel.report import table_files
 from kvmodel.units import significant
-from tests.test_table_files import read_csv, read_markdown
+from tests.helpers import visit
+from tests.report.test_table_files import read_csv, read_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 COLOUR = re.compile(r":gray\[(.*?)\]")
@@ -54,13 +57,13 @@ def with_menu(file: str, key: str, query: dict[str, str]) -> AppTest:
 
 def test_a_link_opens_the_same_numbers() -> None:
     case = Case(model="llama-2-7b", gpu="h100-sxm5-80gb", tokens=6000, copy_gb_per_s=20.5, survival=0.25)
-    at = opened("pages/2_roofline.py", links.query(case))
+    at = opened("pages/roofline.py", addresses.query(case))
     assert not at.info
     assert not at.warning
     assert {field: visit.inputs(at)[field] for field in DEFAULTS} == vars(case)
 
 
-@pytest.mark.parametrize("file", ["app.py", "pages/1_kv_size.py", "pages/3_crossover.py"])
+@pytest.mark.parametrize("file", ["app.py", "pages/kv_size.py", "pages/crossover.py"])
 def test_unknown_keys_and_other_formats_open_with_a_notice(file: str) -> None:
     query = {"tokens": "5000", "sequence": "7", "colour": "red", "<b>x": "1", "last": "9", "v": "2"}
     at = opened(file, query)
@@ -72,48 +75,50 @@ def test_unknown_keys_and_other_formats_open_with_a_notice(file: str) -> None:
 
 
 def test_a_link_without_a_format_opens_without_a_notice() -> None:
-    at = opened("pages/1_kv_size.py", {"tokens": "5000", "sources": "true", "embed": "true"})
+    at = opened("pages/kv_size.py", {"tokens": "5000", "sources": "true", "embed": "true"})
     assert not at.info
 
 
 def test_every_key_that_a_page_keeps_in_the_url_is_known() -> None:
     """Otherwise a page's own link would open with a notice."""
     bound = set()
-    for path in (*(ROOT / "explorer").glob("*.py"), *(ROOT / "pages").glob("*.py"), ROOT / "app.py"):
+    for path in (*(ROOT / "explorer").rglob("*.py"), *(ROOT / "pages").glob("*.py"), ROOT / "app.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 given = {keyword.arg: keyword.value for keyword in node.keywords}
                 if "bind" in given and isinstance(given.get("key"), ast.Constant):
                     bound.add(given["key"].value)  # type: ignore[attr-defined]
     unknown = bound - {*page_links.PAGE_KEYS, *DEFAULTS}
-    assert not unknown, f"add them to PAGE_KEYS in explorer/links.py: {sorted(unknown)}"
+    assert not unknown, f"add them to PAGE_KEYS in explorer/page_keys.py: {sorted(unknown)}"
 
 
 def test_the_copied_link_holds_every_input_and_opens_the_page() -> None:
-    at = opened("pages/2_roofline.py", {"tokens": "5000"})
+    at = opened("pages/roofline.py", {"tokens": "5000"})
     at.session_state["copy_link"] = True
     at.run()
     shown = [code.value for code in at.code if "v=1" in code.value]
     assert urlsplit(shown[0]).path == "/roofline"
-    assert links.case_of(parse_qsl(urlsplit(shown[0]).query)) == Case(tokens=5000)
+    assert addresses.case_of(parse_qsl(urlsplit(shown[0]).query)) == Case(tokens=5000)
 
 
 def test_a_closed_menu_has_no_content() -> None:
-    at = opened("pages/2_roofline.py", {})
+    at = opened("pages/roofline.py", {})
     assert not at.get("download_button")
     assert not [code for code in at.code if "iframe" in code.value]
 
 
 def test_an_open_menu_offers_every_kind_of_file(monkeypatch: pytest.MonkeyPatch) -> None:
     for pictures, offered in ((True, "SVG PNG CSV HTML Markdown"), (False, "CSV HTML Markdown")):
-        monkeypatch.setattr(export, "has_pictures", lambda pictures=pictures: pictures)
-        at = opened("pages/2_roofline.py", {"tokens": "5000"})
+        monkeypatch.setattr(share, "has_pictures", lambda pictures=pictures: pictures)
+        at = opened("pages/roofline.py", {"tokens": "5000"})
         at.session_state["export-roofline"] = True
         at.run()
         assert not at.exception
         assert [button.proto.label for button in at.get("download_button")] == offered.split()
         framed = next(code.value for code in at.code if "iframe" in code.value)
-        assert links.case_of(parse_qsl(urlsplit(source_of(framed)).query.partition("&chart=")[0])) == Case(tokens=5000)
+        assert addresses.case_of(parse_qsl(urlsplit(source_of(framed)).query.partition("&chart=")[0])) == Case(
+            tokens=5000
+        )
         assert "chart=roofline" in framed
 
 
@@ -131,7 +136,7 @@ def source_of(framed: str) -> str:
 
 def test_what_a_page_shows_is_what_it_exports() -> None:
     """With other models beside the chosen one, and on a chart of every name that pages use."""
-    at = opened("pages/2_roofline.py", {"tokens": "5000"})
+    at = opened("pages/roofline.py", {"tokens": "5000"})
     spec = json.loads(at.get("plotly_chart")[0].proto.spec)
     drawn = charts.draw("roofline", Case(tokens=5000), palette=charts.STREAMLIT)
     assert spec["data"] == json.loads(drawn.to_json())["data"]
@@ -175,7 +180,7 @@ def test_a_cell_without_markup_is_in_the_csv_as_it_is_shown(files: dict[str, str
 
 
 def test_a_log_that_was_pasted_is_no_formula_in_a_spreadsheet(files: dict[str, str]) -> None:
-    at = opened("pages/7_capacity.py", {})
+    at = opened("pages/capacity.py", {})
     log = "INFO [gpu_worker.py] Available KV cache memory: 56.60 GiB\nmodel='=HYPERLINK(1)', dtype=torch.bfloat16"
     at.session_state["log_text"], at.session_state["page-tables"] = log, True
     at.run()
@@ -186,7 +191,7 @@ def test_a_log_that_was_pasted_is_no_formula_in_a_spreadsheet(files: dict[str, s
 
 
 def test_a_page_without_tables_has_no_menu_of_them() -> None:
-    at = with_menu("pages/2_roofline.py", "page-tables", {})
+    at = with_menu("pages/roofline.py", "page-tables", {})
     assert not at.get("download_button")
 
 
@@ -213,11 +218,11 @@ def test_the_table_of_a_chart_is_what_its_csv_has(
 ) -> None:
     at = with_menu(PAGES[page], f"export-{key}", query)
     header, *rows = read_csv(next(text for name, text in files.items() if name.endswith(".csv")))
-    every = -(-len(rows) // export.MOST_ROWS)
+    every = -(-len(rows) // share.MOST_ROWS)
     table = next(table.value for table in at.table if list(table.value.columns) == header)
     cells = [[table_files.plain_text(cell) for cell in row] for row in table.to_numpy().tolist()]
     assert cells == [[seen(cell) for cell in row] for row in rows[::every]]
-    assert len(cells) <= export.MOST_ROWS
+    assert len(cells) <= share.MOST_ROWS
     assert every == 1 or any(f"{len(rows)}" in caption.value for caption in at.caption)
 
 
@@ -232,7 +237,7 @@ def seen(cell: str) -> str:
 
 @pytest.mark.parametrize("name", charts.NAMES)
 def test_every_chart_has_a_page_of_its_own(name: str) -> None:
-    at = opened("pages/9_embed.py", {"chart": name, "embed": "true", "v": "1", "tokens": "5000"})
+    at = opened("pages/embed.py", {"chart": name, "embed": "true", "v": "1", "tokens": "5000"})
     assert not at.exception
     assert not at.warning
     assert not at.title
@@ -255,14 +260,14 @@ def test_every_chart_has_a_page_of_its_own(name: str) -> None:
     ],
 )
 def test_an_address_that_is_wrong_gets_one_sentence(query: dict[str, str], sentence: str) -> None:
-    at = opened("pages/9_embed.py", query)
+    at = opened("pages/embed.py", query)
     assert not at.exception
     assert not at.get("plotly_chart")
     assert [warning.value.replace("\\", "").startswith(sentence) for warning in at.warning] == [True]
 
 
 def test_the_page_of_one_chart_is_not_in_the_navigation() -> None:
-    assert "pages/9_embed.py" not in PAGES.values()
+    assert "pages/embed.py" not in PAGES.values()
 
 
 @pytest.mark.parametrize(
@@ -273,22 +278,20 @@ def test_the_page_of_one_chart_is_not_in_the_navigation() -> None:
         ("https://kv.example.com/kv/", "https://kv.example.com/kv"),
         ("https://kv.example.com/tools/kv/crossover", "https://kv.example.com/tools/kv"),
         ("https://kv.example.com/kv/embed", "https://kv.example.com/kv"),
-        (None, links.APP),
+        (None, addresses.APP),
     ],
 )
 def test_the_apps_address_is_the_pages_without_its_own_path(
     url: str | None, app: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "st", type("Seen", (), {"context": type("Context", (), {"url": url})}))
-    assert export.app_address() == app
+    monkeypatch.setattr(share, "st", type("Seen", (), {"context": type("Context", (), {"url": url})}))
+    assert share.app_address() == app
 
 
 def test_markdown_shows_the_picture_by_address_only_where_charts_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export, "app_address", lambda: "https://kv.example.com/kv")
-    monkeypatch.setattr(export, "has_pictures", lambda: True)
-    monkeypatch.setattr(export, "_served_at", [])
-    assert "](<crossover.svg>)" in export.markdown("crossover", Case(), None)()
-    export.serve_charts_at("/kv/charts")
-    assert (
-        "](<https://kv.example.com/kv/charts/crossover.svg?v=1&model=" in export.markdown("crossover", Case(), None)()
-    )
+    monkeypatch.setattr(share, "app_address", lambda: "https://kv.example.com/kv")
+    monkeypatch.setattr(share, "has_pictures", lambda: True)
+    monkeypatch.setattr(share, "_served_at", [])
+    assert "](<crossover.svg>)" in share.markdown("crossover", Case(), None)()
+    share.serve_charts_at("/kv/charts")
+    assert "](<https://kv.example.com/kv/charts/crossover.svg?v=1&model=" in share.markdown("crossover", Case(), None)()

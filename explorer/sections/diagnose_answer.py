@@ -1,0 +1,235 @@
+"""What the Diagnose page answers: what, why and which flag first; then the evidence, ways on, and rules to watch it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from explorer import prose, show
+from explorer.frame import PAGES
+from explorer.sections import diagnose_inputs
+from explorer.sections.diagnose_inputs import one_line, said
+from kvmodel import catalog
+from kvmodel.charts import bands, theme
+from kvmodel.diagnosis import grafana, prometheus_rules
+from kvmodel.inputs import addresses
+from kvmodel.inputs.case import case_from
+from kvmodel.metrics import metric_names, samples
+from kvmodel.simulation import simulate
+from kvmodel.texts import diagnosis, diagnosis_lines
+from kvmodel.texts.diagnosis_lines import Line
+from kvmodel.words import say
+
+Answer = Mapping[str, Any]
+COLOURS = {
+    "healthy": "green", "queueing": "orange", "preemption pressure": "red", "livelock": "red",
+    "too little data": "blue",
+}  # fmt: skip
+NEXT = ("pressure", "capacity", "crossover")
+
+
+def verdict(answer: Answer) -> None:
+    """The first screen: what, why, and what to change first."""
+    found, beside = st.columns([1.8, 1], gap="large")
+    with found:
+        colour = COLOURS.get(answer["verdict"], "gray")
+        badge = f":{colour}-badge[{prose.label('diagnose', 'verdict.' + answer['verdict'])}]"
+        st.markdown(f"## {badge}\n:small[:gray[{said(server(answer))}]]")
+        st.markdown(f"**{capital(said(answer['reason']))}.**")
+        with st.container(border=True):
+            first(answer)
+        cost(answer)
+        if name := st.session_state.get(diagnose_inputs.SHOWN):
+            st.caption(prose.text("diagnose", "simulated", sample_figures(name)))
+    per_100 = answer["lead"]["preemptions_per_100"] if "lead" in answer else None
+    if per_100 is not None:
+        with beside:
+            figure = bands.preemption_scale(per_100, palette=theme.STREAMLIT)
+            alt, points = bands.preemption_scale_alt(per_100), bands.preemption_scale_points(per_100)
+            show.chart(figure, alt=alt, key="bands", points=points)
+            st.caption(prose.text("diagnose", "bands"))
+
+
+def sample_figures(name: str) -> dict[str, str]:
+    """What was simulated for a sample, as text."""
+    sample = samples.SAMPLES[name]
+    gpu, rate = catalog.gpu(sample.gpu).label, f"{sample.requests_per_s:g}"
+    return {"gpu": prose.plain(gpu), "requests_per_s": rate, "max_num_seqs": str(sample.max_num_seqs)}
+
+
+def server(answer: Answer) -> str:
+    """Engine, version and time, as far as they are known."""
+    if answer["engine"] is None:
+        return ""
+    versions = f"({answer['versions']})" if answer["versions"] else ""
+    name = " ".join(filter(None, (metric_names.label(answer["engine"]), answer["era"], versions)))
+    return ", ".join(filter(None, (name, answer.get("over"))))
+
+
+def first(answer: Answer) -> None:
+    """The first remedy, its flag to copy, and what it buys."""
+    if not answer["advice"]:
+        st.markdown(prose.text("diagnose", "no_advice"))
+        return
+    remedy = answer["advice"][0]
+    st.markdown(prose.text("diagnose", "first", {"action": capital(one_line(remedy["action"]))}))
+    if remedy["flag"]:
+        st.code(remedy["flag"], language=None, wrap_lines=True)
+    if remedy["buys"]:
+        st.markdown(prose.text("diagnose", "buys", {"buys": one_line(remedy["buys"])}) + stands(remedy))
+
+
+def capital(sentence: str) -> str:
+    """A sentence with a capital at its start."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def stands(remedy: Answer) -> str:
+    """Which release a flag needs, where not all versions that the server may be have it."""
+    if remedy.get("needs"):
+        return f" {prose.text('diagnose', 'needs', {'version': remedy['needs']})}"
+    return f" {prose.text('diagnose', 'as_of', {'version': remedy['as_of']})}" if remedy.get("as_of") else ""
+
+
+def cost(answer: Answer) -> None:
+    """What the preemptions cost, where it can be priced."""
+    lost = answer.get("recompute")
+    if not lost or lost["gpu_s"] is None:
+        return
+    numbers = {"gpu_time": said(diagnosis.gpu_time(lost) or "")}
+    money = diagnosis.money(lost)
+    line = prose.text("diagnose", "cost", numbers)
+    st.markdown(line if money is None else f"{line} {prose.text('diagnose', 'money', {'money': said(money)})}")
+
+
+def others(answer: Answer) -> None:
+    """The other remedies, in the order of the advice."""
+    if len(answer["advice"]) < 2:
+        return
+    st.header(prose.label("diagnose", "others"))
+    lines = []
+    for remedy in answer["advice"][1:]:
+        flag = f" `{remedy['flag']}`" if remedy["flag"] else ""
+        action, buys = capital(one_line(remedy["action"])), capital(one_line(remedy["buys"]))
+        lines.append(f"{remedy['rank']}. **{action}**{flag}\\\n{buys}{'.' if buys else ''}{stands(remedy)}")
+    st.markdown("\n".join(lines))
+    st.caption(prose.text("diagnose", "rule", {"rule": said(answer["advice_rule"])}))
+
+
+def evidence(answer: Answer) -> None:
+    """Every number with its metric and its time, what speaks against the bands, and what to bear in mind."""
+    st.header(prose.label("diagnose", "evidence"))
+    columns = ("what", "value", "metric", "over")
+    header = [prose.label("diagnose", f"column.{name}") for name in columns]
+    show.table("evidence", header, [cells(line, answer) for line in diagnosis_lines.lines(answer)], foreign=True)
+    show_engines(answer)
+    if answer["against"]:
+        st.markdown(prose.text("diagnose", "against"))
+        show.bullets(map(said, answer["against"]))
+    notes(answer)
+
+
+def cells(line: Line, answer: Answer) -> list[str]:
+    """A line of the evidence as cells."""
+    missing = prose.label("diagnose", "not_known" if line.is_reported else "not_reported")
+    value = f":gray[{missing}]" if line.value is None else said(line.value)
+    over = said(answer["over"]) if line.over == "window" else prose.label("diagnose", f"over.{over_name(line, answer)}")
+    return [said(line.what), value, ", ".join(f"`{name}`" for name in line.metrics), over]
+
+
+def over_name(line: Line, answer: Answer) -> str:
+    """A gauge is of one moment, or the mean of a window."""
+    return "now" if line.over == "state" and answer["lifetime"] else line.over
+
+
+def show_engines(answer: Answer) -> None:
+    """A table of the engines where there are several."""
+    rows = diagnosis.engine_rows(dict(answer))
+    if rows:
+        header = list(map(say, diagnosis.ENGINE_COLUMNS))
+        show.table("engines", header, [[said(cell) for cell in row] for row in rows], foreign=True)
+        st.caption(prose.text("diagnose", "engines", {"shown": str(len(rows)), "total": str(len(answer["engines"]))}))
+
+
+def notes(answer: Answer) -> None:
+    """Broken lines and whatever else limits the answer."""
+    if answer["notes"]:
+        st.markdown(prose.text("diagnose", "notes"))
+        show.bullets(map(said, answer["notes"]))
+
+
+def ways_on(answer: Answer) -> None:
+    """Pages opened with this server's configuration."""
+    st.header(prose.label("diagnose", "next"))
+    case = answer["case"]
+    if "model" not in case:
+        st.markdown(prose.text("diagnose", "next_no_model"))
+        return
+    chosen = case_from(case)
+    numbers = {"model": chosen.model, "gpu": chosen.gpu}
+    st.markdown(prose.text("diagnose", "next_lead" if "gpu" in case else "next_no_gpu", numbers))
+    with st.container(horizontal=True):
+        for page in filter(PAGES.__contains__, NEXT):
+            label = prose.text("diagnose", "open", {"page": prose.label("nav", page)})
+            beyond = load(answer) if page == "pressure" else {}
+            show.go_to(page, label, addresses.inputs(chosen) | beyond)
+
+
+def load(answer: Answer) -> dict[str, str]:
+    """What the Pressure page asks for beyond a Case, as far as the metrics tell it: the engine and the rate it serves.
+
+    A server that cannot keep up serves less than arrives; how much arrives no metric tells.
+    """
+    state, rate = answer["state"], answer["rates"]["finished_per_s"]
+    blocks = state["num_gpu_blocks"]
+    told = {
+        "scheduler": answer["case"]["policy"] if answer["case"]["policy"] in simulate.SCHEDULERS else None,
+        "num_blocks": None if blocks is None else f"{blocks:.0f}",
+        "utilization": state["gpu_memory_utilization"],
+        "prefix_caching": None if state["prefix_caching"] is None else str(state["prefix_caching"] != "False").lower(),
+        "requests_per_s": None if rate is None else f"{rate:.3g}",
+    }
+    return {name: str(value) for name, value in told.items() if value is not None}
+
+
+def watch(answer: Answer) -> None:
+    """Rules and a dashboard for the names this server has, and the same as PromQL."""
+    names, product = answer["names"], answer["engine"]
+    expressions = prometheus_rules.promql(names, product)
+    if not expressions:
+        return
+    st.header(prose.label("diagnose", "watch"))
+    st.markdown(prose.text("diagnose", "watch_lead"))
+    board = grafana.dashboard(names, product)
+    with st.container(horizontal=True):
+        if prometheus_rules.alerts(names, product):
+            rules = prometheus_rules.rules_yaml(names, product)
+            download("rules", rules, "kv-rules.yml", "application/yaml")
+        download("dashboard", json.dumps(board, indent=2), "kv-dashboard.json", "application/json")
+    with st.expander(prose.label("diagnose", "promql")):
+        for what, expression in expressions.items():
+            st.markdown(said(", ".join(map(say, what.split(", ")))))  # a time, and which quantile of it
+            st.code(expression, language=None, wrap_lines=True)
+
+
+def download(what: str, text: str, file: str, mime: str) -> None:
+    st.download_button(
+        prose.label("diagnose", f"download.{what}"), text, file, mime, on_click="ignore", key=f"download-{what}"
+    )
+
+
+def show_all(answer: Answer) -> None:
+    """The whole answer; of what is no engine only what it is and what to scrape."""
+    verdict(answer)
+    if "state" not in answer:
+        notes(answer)
+        return
+    others(answer)
+    if diagnose_inputs.can_ask_again():
+        diagnose_inputs.ask_known()
+    evidence(answer)
+    ways_on(answer)
+    watch(answer)

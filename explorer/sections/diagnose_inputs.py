@@ -1,0 +1,253 @@
+"""What the Diagnose page asks for: one or two scrapes, or a Prometheus of the configuration, and the answer to it.
+
+What a visitor pastes or uploads stays in the session's own widgets: it goes into no cache, link, log or file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import streamlit as st
+
+from explorer import choice, language, model_list, prose, to_top
+from kvmodel.catalog import gpu_ids
+from kvmodel.diagnosis import from_prometheus, from_scrapes
+from kvmodel.errors import CaseError
+from kvmodel.inputs import questions
+from kvmodel.inputs.case import limits
+from kvmodel.metrics import exposition, prometheus_http, samples
+from kvmodel.texts import diagnosis
+from kvmodel.units import MIB
+
+SOURCES = ("paste", "upload")
+PROMETHEUS = "prometheus"
+WINDOWS = ("15m", "1h", "6h", "1d", "7d")
+SAMPLE = "sample"  # in the URL: a sample to open the page with
+# Session state: the answer and its number, that one is asked for, whether the inputs are open, the sample in them, the
+# language of the answer.
+ANSWER, NUMBER, ASKED = "diagnosis", "diagnosis_number", "diagnosis_asked"
+INPUTS, SHOWN, SPOKEN = "diagnosis_inputs", "diagnosis_sample", "diagnosis_language"
+NEW, AGAIN = "new", "again"  # asked for by the form or a sample, or again with more that is known
+KNOWN = ("model", "gpu", "tp", "gpu_hour", "engine_version")
+GIVEN = ("scrape", "scrape2", "seconds")
+CLI_WORD = re.compile(r"--(seconds|gpu-hour|gpu|model|engine-version|match|tp)(?![\w-])|SCRAPE2?\b")
+
+
+def answer() -> dict[str, Any] | None:
+    """The answer to what was asked for, None while there is none; an error is shown, and the inputs stay open."""
+    from_link()
+    changed = in_another_language()
+    asked = st.session_state.pop(ASKED, changed)
+    if asked is not None:
+        st.session_state.pop(ANSWER, None)
+        with st.spinner(prose.label("diagnose", "reading")):
+            try:
+                st.session_state[ANSWER] = read()
+            except CaseError as error:
+                st.session_state[INPUTS] = True
+                draw()
+                st.error(said(str(error)))
+                return None
+        st.session_state[INPUTS] = False
+        st.session_state[NUMBER] = st.session_state.get(NUMBER, 0) + (asked == NEW)
+    found: dict[str, Any] | None = st.session_state.get(ANSWER)
+    st.session_state.setdefault(INPUTS, found is None)
+    draw()
+    to_top.begin(st.session_state.get(NUMBER, 0))
+    return found
+
+
+def in_another_language() -> str | None:
+    """An answer is in the language it was given in: where a reader has changed that, ask again if that is possible."""
+    state = st.session_state
+    before, state[SPOKEN] = state.get(SPOKEN), language.current()
+    changed = before is not None and before != state[SPOKEN]
+    return AGAIN if changed and state.get(ANSWER) and can_ask_again() else None
+
+
+def from_link() -> None:
+    """Take a sample that the link names, once in a session."""
+    named = st.query_params.get(SAMPLE)
+    if named in samples.SAMPLES and SHOWN not in st.session_state:
+        use_sample(named)
+
+
+def use_sample(name: str) -> None:
+    """Put a sample into the inputs, with what is known of its server, and ask for the answer."""
+    forget()
+    state = st.session_state
+    state["source"], state["seconds"] = SOURCES[0], float(samples.SECONDS)
+    state["scrape"], state["scrape2"] = samples.read(name)
+    state["server_gpu"] = samples.SAMPLES[name].gpu
+    state[SHOWN] = st.query_params[SAMPLE] = name
+    ask(NEW)
+
+
+def forget() -> None:
+    """Empty the inputs and drop the answer."""
+    for field in GIVEN:
+        st.session_state[field] = None if field == "seconds" else ""
+    for field in KNOWN:
+        st.session_state[f"server_{field}"] = "" if field == "engine_version" else None
+    st.session_state[ANSWER], st.session_state[INPUTS], st.session_state[SHOWN] = None, True, ""
+    st.query_params.pop(SAMPLE, None)
+
+
+def ask(how: str) -> None:
+    st.session_state[ASKED] = how
+
+
+def ask_anew() -> None:
+    """The form was sent: where it no longer holds a sample, that sample's GPU is not the visitor's."""
+    shown = st.session_state.get(SHOWN)
+    if shown and (st.session_state.get("scrape"), st.session_state.get("scrape2")) != samples.read(shown):
+        st.session_state["server_gpu"], st.session_state[SHOWN] = None, ""
+        st.query_params.pop(SAMPLE, None)
+    ask(NEW)
+
+
+def read() -> dict[str, Any]:
+    """The answer for what the inputs hold. Raises CaseError, one sentence."""
+    state = st.session_state
+    if state["source"] == PROMETHEUS:
+        url = prometheus_http.configured_servers().get(state["server"])
+        if url is None:
+            raise CaseError(prose.text("diagnose", "no_server"))
+        return from_prometheus.diagnose(url, state["window"], match=state["match"] or None, known=known())
+    first, second = (given(state["source"], field) for field in GIVEN[:2])
+    if not first:
+        raise CaseError(prose.text("diagnose", "nothing"))
+    return from_scrapes.diagnose(first, second or None, seconds=state["seconds"] if second else None, known=known())
+
+
+def can_ask_again() -> bool:
+    """Whether the inputs still hold what was asked for: they are empty where a visitor comes back to the page."""
+    source = st.session_state.get("source")
+    return "server" in st.session_state if source == PROMETHEUS else bool(given(str(source), GIVEN[0]))
+
+
+def given(source: str, field: str) -> bytes | str:
+    """A scrape as it was pasted or uploaded, empty where it was not."""
+    if source == SOURCES[0]:
+        return str(st.session_state.get(field) or "").strip()
+    file = st.session_state.get(f"{field}_file")
+    return file.getvalue() if file is not None else b""
+
+
+def known() -> from_scrapes.Known:
+    """What the visitor adds to the metrics."""
+    model, gpu, tp, gpu_hour, version = (st.session_state.get(f"server_{field}") for field in KNOWN)
+    return from_scrapes.Known({"model": model, "gpu": gpu, "tp": tp}, version or None, gpu_hour)
+
+
+def said(sentence: str) -> str:
+    """A sentence of the model on this page, what the command line calls its inputs by their labels here."""
+    return one_line(CLI_WORD.sub(lambda word: f"“{word_label(word)}”", sentence))
+
+
+def one_line(text: str) -> str:
+    """Text in one line, with nothing in it that Markdown would act on: labels come from elsewhere."""
+    return prose.plain(" ".join(diagnosis.printable(text).split()))
+
+
+def word_label(word: re.Match[str]) -> str:
+    field = word[1].replace("-", "_") if word[1] else word[0].lower()
+    return prose.label("diagnose", f"field.{field}")
+
+
+def draw() -> None:
+    """The inputs, folded away while an answer is shown."""
+    with st.expander(prose.label("diagnose", "inputs"), expanded=True, key=INPUTS, on_change="rerun"):
+        st.markdown(prose.text("diagnose", "lead"))
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(prose.text("diagnose", "samples"), width="content")
+            for name in samples.SAMPLES:
+                label = prose.label("diagnose", f"sample.{name}")
+                st.button(label, on_click=use_sample, args=(name,), key=f"sample-{name}")
+        servers = configured()
+        source = st.segmented_control(
+            prose.label("diagnose", "source"),
+            (*SOURCES, PROMETHEUS) if servers else SOURCES,
+            format_func=lambda name: choice.quiet(prose.label("diagnose", f"source.{name}")),
+            default=None if "source" in st.session_state else SOURCES[0],
+            required=True,
+            key="source",
+            label_visibility="collapsed",
+        )
+        with st.form("diagnose", border=False):
+            if source == PROMETHEUS:
+                ask_prometheus(servers)
+            else:
+                ask_scrapes(str(source))
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.form_submit_button(prose.label("diagnose", "ask"), on_click=ask_anew, type="primary")
+                st.caption(prose.text("diagnose", "privacy"))
+        if st.session_state.get(ANSWER) or st.session_state.get(GIVEN[0]):
+            st.button(prose.label("diagnose", "forget"), on_click=forget, type="tertiary", key="forget")
+
+
+def configured() -> list[str]:
+    """Names of the Prometheus servers of the configuration; a visitor gives no address."""
+    try:
+        return list(prometheus_http.configured_servers())
+    except CaseError as error:
+        st.warning(prose.plain(str(error)))
+        return []
+
+
+def ask_scrapes(source: str) -> None:
+    """One scrape, a later one, and the time between."""
+    for field, place in zip(GIVEN, st.columns([2, 2, 1]), strict=True):
+        label, hint = prose.label("diagnose", f"field.{field}"), prose.detail("diagnose", f"field.{field}")
+        with place:
+            if field == "seconds":
+                own = questions.OWN[field]
+                st.number_input(
+                    label, float(own.low), float(own.high), value=None, step=1.0, format="%g", help=hint, key=field
+                )
+            elif source == SOURCES[0]:
+                st.text_area(label, height=120, placeholder=hint, key=field)
+            else:
+                most = int(exposition.LONGEST_TEXT / MIB)
+                st.file_uploader(label, help=hint, max_upload_size=most, key=f"{field}_file")
+
+
+def ask_prometheus(servers: list[str]) -> None:
+    """Which server of the configuration, how far back, and which of its series."""
+    which, window, match = st.columns(3)
+    which.selectbox(prose.label("diagnose", "field.server"), servers, key="server")
+    window.selectbox(prose.label("diagnose", "field.window"), WINDOWS, index=1, key="window")
+    match.text_input(
+        prose.label("diagnose", "field.match"), placeholder=prose.detail("diagnose", "field.match"), key="match"
+    )
+
+
+def ask_known() -> None:
+    """What no metric tells; a change is answered at once."""
+    st.markdown(prose.text("diagnose", "known"))
+    model, gpu, tp, gpu_hour, version = st.columns(len(KNOWN))
+    price = questions.OWN["gpu_hour"]
+    least, most = limits("tp")
+    none = prose.label("diagnose", "not_given")
+    options: dict[str, Any] = {"on_change": ask, "args": (AGAIN,), "persist_state": "session"}
+    with model:
+        st.selectbox(
+            label_of("model"), model_list.models(), format_func=model_list.name, index=None, placeholder=none,
+            key="server_model", **options,
+        )  # fmt: skip
+    with gpu:
+        st.selectbox(label_of("gpu"), gpu_ids(), index=None, placeholder=none, key="server_gpu", **options)
+    with tp:
+        st.number_input(label_of("tp"), int(least), int(most), value=None, placeholder="1", key="server_tp", **options)
+    with gpu_hour:
+        st.number_input(
+            label_of("gpu_hour"), float(price.low), float(price.high), value=None, format="%g", placeholder=none,
+            key="server_gpu_hour", **options,
+        )  # fmt: skip
+    with version:
+        st.text_input(label_of("engine_version"), placeholder=none, key="server_engine_version", **options)
+
+
+def label_of(field: str) -> str:
+    return prose.label("diagnose", f"field.{field}")

@@ -1,0 +1,32 @@
+"""The load curve of the Pressure page: worked out when asked for."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explorer import long_work, prose, show
+from kvmodel.charts import load_curve as charts
+from kvmodel.charts import theme
+from kvmodel.simulation import load_curve, servers
+from kvmodel.simulation.results import Results
+from kvmodel.simulation.servers import Pressure
+from kvmodel.texts import pressure
+
+
+def section(server: Pressure, runs: dict[str, Results]) -> None:
+    """Heading, button, and once it has run the knees in words and the chart."""
+    st.header(prose.label("pressure", "curve"))
+    st.markdown(prose.text("pressure", "curve_lead"))
+    chosen_per_s = servers.offered_per_s(server.demand, next(iter(runs.values())))
+    total = load_curve.RUNS * len(runs)
+    found = long_work.results("curve", server, lambda: servers.curve_points(server, tuple(runs), chosen_per_s), total)
+    if found is None:
+        return
+    curves = servers.by_scheduler(found)
+    for scheduler, points in curves.items():
+        which, numbers = pressure.knee_figures(scheduler, load_curve.knee(points), server.objective)
+        st.markdown(prose.text("pressure", f"knee.{which}", numbers))
+    shown = curves, servers.load_text(server), chosen_per_s
+    figure = charts.load_curve(*shown, palette=theme.STREAMLIT)
+    show.chart(figure, alt=charts.load_curve_alt(*shown), key="load-curve", shown=shown)
+    st.caption(prose.text("pressure", "curve_note"))

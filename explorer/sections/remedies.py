@@ -1,0 +1,58 @@
+"""The remedies of the Pressure page: all of them tried when asked for, in the best order for an objective."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from explorer import choice, long_work, prose, show
+from kvmodel.simulation import remedies, servers
+from kvmodel.simulation.servers import Pressure
+from kvmodel.texts import pressure, remedy_table
+from kvmodel.units import format_count
+from kvmodel.words import say
+
+CELLS = (  # as the command line's table has them
+    "place", "remedy", "article", "price", "gpus", "pool", "preemptions", "output", "ttft_p50", "ttft_p99", "itl_p50",
+    "itl_p99", "gain",
+)  # fmt: skip
+COLUMNS = (  # as they are shown: what a phone shows first is what is asked for
+    "place", "remedy", "article", "preemptions", "gain", "price", "output", "ttft_p50", "ttft_p99", "itl_p50",
+    "itl_p99", "pool", "gpus",
+)  # fmt: skip
+
+
+def section(server: Pressure) -> None:
+    """Heading, objective, button, and once they have been tried the table, with what swap does not do."""
+    st.header(prose.label("pressure", "remedies"))
+    st.markdown(prose.text("pressure", "remedies_lead"))
+    names = {name: prose.label("pressure", f"remedy_for.{name}") for name in remedies.OBJECTIVES}
+    objective = choice.one_of("remedy_for", prose.label("pressure", "input.remedy_for"), names)
+    engine = servers.engine_of(server, server.engine.scheduler)
+    tried = long_work.results(
+        "remedies",
+        (server.case, server.demand, engine),
+        lambda: remedies.tried(server.case, server.demand.arrivals(), engine=engine),
+        remedies.number_of_rows(engine),
+    )
+    if tried is None:
+        return
+    rows = remedies.ordered(tuple(tried), objective)
+    which, numbers = pressure.best_remedy(rows)
+    st.markdown(prose.text("pressure", f"remedy_{which}", numbers | {"objective": names[objective]}))
+    swap = remedies.swap_beside_recompute(rows)
+    if swap:
+        st.markdown(prose.text("pressure", "swap", {name: format_count(count) for name, count in swap.items()}))
+    simulated = [row for row in rows if not row.problem]
+    cells = [dict(zip(CELLS, remedy_table.cells(vars(row)), strict=True)) for row in simulated]
+    show.table(
+        "remedies",
+        [prose.label("pressure", f"column.{name}") for name in COLUMNS],
+        [[row[name] for name in COLUMNS] for row in cells],
+    )
+    st.caption(prose.text("pressure", "remedies_note", {"rule": say(remedies.RULE)}))
+    st.markdown(prose.text("pressure", "column.set"))
+    show.bullets(f"`{row.id}`: {prose.plain(remedy_table.set_by(vars(row)))}" for row in simulated[1:])
+    refused = [f"{say(row.action)}: {prose.plain(row.problem)}" for row in rows if row.problem]
+    if refused:
+        st.markdown(prose.text("pressure", "refused"))
+        show.bullets(refused)

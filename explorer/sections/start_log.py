@@ -1,0 +1,108 @@
+"""Lines of a start-up log on the Capacity page: each figure explained and held against the model.
+
+The text stays in the session's own widget: it goes into no cache, link or file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from explorer import prose, show
+from kvmodel import catalog
+from kvmodel.catalog import custom_model
+from kvmodel.errors import CaseError
+from kvmodel.inputs.case import Case
+from kvmodel.startup_log import log_answer, log_reader
+from kvmodel.texts import kv_pool
+from kvmodel.units import format_bytes, format_count
+
+TEXT = "log_text"
+COLUMNS = ("figure", "printed", "means", "expected", "agrees")
+MARKS = {True: "agrees", False: "wrong", None: "unchecked"}
+Answer = dict[str, Any]
+
+
+def section(case: Case) -> None:
+    """The inputs and, where there is a log, what it says."""
+    st.header(prose.label("capacity", "log"))
+    st.markdown(prose.text("capacity", "log_lead"))
+    with st.form("start_log", border=False):
+        hint = prose.detail("capacity", "log_text")
+        st.text_area(prose.label("capacity", "log_text"), height=140, placeholder=hint, key=TEXT)
+        with st.container(horizontal=True):
+            st.form_submit_button(prose.label("capacity", "log_explain"), type="primary")
+            st.form_submit_button(prose.label("capacity", "log_sample"), on_click=put, args=("log_sample_text",))
+            st.form_submit_button(prose.label("capacity", "log_forget"), on_click=put, type="tertiary")
+    text = str(st.session_state[TEXT] or "").strip()
+    if text:
+        answer = explained(text, case)
+        if answer is not None:
+            explain(answer)
+
+
+def put(sample: str | None = None) -> None:
+    """A callback: the sample in the text's place, or nothing."""
+    st.session_state[TEXT] = prose.text("capacity", sample) if sample else ""
+
+
+def explained(text: str, case: Case) -> Answer | None:
+    """The answer, or None with a sentence on why there is none."""
+    try:
+        if len(text) > log_reader.LONGEST_LOG:
+            sizes = {"given": format_bytes(len(text)), "most": format_bytes(log_reader.LONGEST_LOG)}
+            raise CaseError(prose.text("capacity", "log_too_long", sizes))
+        return log_answer.explain_text(text, case, {"model": model_of(text, case)})
+    except CaseError as error:
+        st.error(prose.plain(str(error)))
+        return None
+
+
+def model_of(text: str, case: Case) -> str:
+    """The model to hold a log against: a reader's own, else the one that the log names, else the chosen one."""
+    if custom_model.is_text(case.model):
+        return case.model
+    return catalog.model_id(log_reader.read_log(text).model or "") or case.model
+
+
+def explain(answer: Answer) -> None:
+    """The verdict first, then bytes per token, each check, and every figure that was read."""
+    named = kv_pool.log_engine(answer) or prose.label("capacity", "log_unknown_engine")
+    against = {"engine": prose.plain(named), "model": answer["label"]}
+    by_name = catalog.model_id(str(answer["figures"].get("model", ""))) == answer["model"]
+    st.markdown(prose.text("capacity", "log_against_named" if by_name else "log_against_chosen", against))
+    if answer["consistent"]:
+        st.success(prose.label("capacity", "log_good"))
+    else:
+        st.error(prose.label("capacity", "log_bad"))
+    implied, own = answer["implied_bytes_per_token"], answer["model_bytes_per_token"]
+    if implied and own:
+        low, high = map(format_count, implied)
+        st.markdown(prose.text("capacity", "log_rate", {"low": low, "high": high, "own": format_count(own)}))
+    checks(answer)
+    figures(answer)
+
+
+def checks(answer: Answer) -> None:
+    rows = [
+        [
+            prose.label("capacity", f"finding.{finding['figure']}"),
+            *(prose.plain(finding[cell]) for cell in ("printed", "means", "expected")),
+            prose.label("capacity", f"log_mark.{MARKS[finding['agrees']]}"),
+        ]
+        for finding in answer["findings"]
+    ]
+    if rows:
+        header = [prose.label("capacity", f"log_column.{column}") for column in COLUMNS]
+        show.table("log-checks", header, rows, foreign=True)
+
+
+def figures(answer: Answer) -> None:
+    with st.expander(prose.label("capacity", "log_all")):
+        rows = [
+            [prose.plain(name), prose.plain(value), prose.text("capacity", f"figure.{name}")]
+            for name, value in kv_pool.log_values(answer["figures"]).items()
+        ]
+        header = ("log_column.figure", "log_value", "log_column.means")
+        show.table("log-figures", [prose.label("capacity", column) for column in header], rows, foreign=True)

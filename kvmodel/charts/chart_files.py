@@ -1,0 +1,21 @@
+"""Charts as files: a page that works offline, a picture, JSON or CSV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvmodel.charts import named, pictures
+from kvmodel.files import as_csv
+from kvmodel.inputs.case import Case
+
+SUFFIXES = (".html", ".json", ".csv", *pictures.SUFFIXES)
+
+
+def chart_file(name: str, case: Case, suffix: str, shown: tuple[Any, ...] | None = None) -> str | bytes:
+    """A chart as the content of a file of kind `suffix` (of SUFFIXES); `shown` as in charts.draw. Raises CaseError."""
+    if suffix == ".csv":
+        return as_csv(named.points(name, case, shown))
+    figure = named.draw(name, case, shown=shown)
+    if suffix in pictures.SUFFIXES:
+        return pictures.picture(figure, suffix)
+    return str(figure.to_json() if suffix == ".json" else figure.to_html(include_plotlyjs=True))

@@ -1,0 +1,195 @@
+"""The questions of the command line that are smaller than a comparison: size, capacity, prefill, copy.
+
+Each takes a Case and `numbers`: the Case's numeric fields and the question's own. In size, prefill and copy
+they may be arrays that broadcast together (tp may not), and then so are the results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kvmodel import catalog
+from kvmodel.catalog import assumptions
+from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.memory import gpu_memory, kv_cache, levers, pool_plan, printed_by_engine
+from kvmodel.recovery import resolve
+from kvmodel.timing import engine_time, step_time, transfer
+from kvmodel.timing.copy_path import copy_path
+from kvmodel.units import GB, US
+
+if TYPE_CHECKING:
+    from kvmodel.hf.config_file import Reading
+
+Numbers = Mapping[str, Any]
+
+
+def size(case: Case, numbers: Numbers) -> dict[str, Any]:
+    """KV of one request: whole, on each GPU, held in blocks, and without a hybrid KV manager. [bytes]"""
+    layers, tokens, tp = catalog.model(case.model).kv_layers, numbers["tokens"], case.tp
+    width = BYTES_PER_VALUE[case.kv_dtype]
+    return {
+        "kv_bytes": kv_cache.kv_bytes(layers, tokens, bytes_per_value=width),
+        "kv_bytes_per_gpu": kv_cache.kv_bytes(layers, tokens, bytes_per_value=width, tp=tp),
+        "growth_bytes_per_token": kv_cache.growth_bytes_per_token(layers, bytes_per_value=width),
+        "fixed_bytes": kv_cache.fixed_bytes(layers, bytes_per_value=width),
+        "kv_bytes_hybrid_off": kv_cache.kv_bytes_hybrid_off(layers, tokens, bytes_per_value=width),
+        "kv_bytes_in_blocks": kv_cache.kv_bytes_in_blocks(
+            layers, tokens, block_tokens=numbers["block_tokens"], bytes_per_value=width, tp=tp
+        ),
+    }
+
+
+def fields_used(case: Case, reading: Reading | None = None) -> dict[str, Any]:
+    """The figures that a model's KV size follows from: of its row, or the keys of its config.json."""
+    model = catalog.model(case.model)
+    if reading is not None:
+        return dict(reading.used) | {
+            "section": reading.section,
+            "kv_dtype": case.kv_dtype,
+            "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
+            "kv_layers": [asdict(group) for group in model.kv_layers],
+        }
+    names = ["num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"]
+    if model.kv_lora_rank:
+        names = ["num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim"]
+    return {name: getattr(model, name) for name in names} | {
+        "kv_dtype": case.kv_dtype,
+        "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
+        "kv_layers": [asdict(group) for group in model.kv_layers],
+    }
+
+
+def read_from(reading: Reading | None) -> dict[str, Any]:
+    """What a config.json says beside the KV: assumptions, parameters, weights; nothing for a catalog's model."""
+    if reading is None:
+        return {}
+    counted = reading.parameters
+    return {
+        "assumed": reading.assumed,
+        "notes": list(reading.notes),
+        "parameters": counted.total if counted else None,
+        "active_parameters": counted.active if counted else None,
+        "weight_bytes": reading.model.counts.weight_bytes if reading.model.counts else None,
+        "fixed_state_bytes_transformers": reading.fixed_bytes_transformers,
+    }
+
+
+def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
+    """The KV pool of one GPU, the requests it holds, and how each engine prints it. Raises DoesNotFit."""
+    settings = ("max_model_len", "utilization", "pp", "dcp", "swap_gib", "draft_tokens", "unchunked", "max_num_seqs")
+    startup = pool_plan.Startup(case=case, **{name: numbers[name] for name in settings})
+    report = gpu_memory.pool_report(
+        catalog.model(case.model),
+        catalog.gpu(case.gpu),
+        tp=case.tp,
+        kv_dtype=case.kv_dtype,
+        block_tokens=case.block_tokens,
+        max_num_batched_tokens=case.max_num_batched_tokens,
+        max_model_len=startup.longest,
+        utilization=startup.utilization,
+        pp=startup.pp,
+        peak_bytes=pool_plan.unchunked_peak_bytes(startup) if startup.unchunked else None,
+    )
+    host = printed_by_engine.host_pool(case, numbers["offload_gib"], max_model_len=startup.longest, pp=startup.pp)
+    lines = printed_by_engine.as_rows(pool_plan.plan(startup).printed)
+    return (
+        {"max_model_len": startup.longest}
+        | report
+        | host
+        | {"printed": lines, "levers": levers.as_rows(levers.levers(startup))}
+    )
+
+
+def prefill(case: Case, numbers: Numbers) -> dict[str, Any]:
+    """Seconds to prefill with the GPU to itself, their band and floor, and the share of the peak that is used.
+
+    `bound` is the larger of all computing and all moving of weights and activations. Whether the weights fit is
+    not asked here: see :func:`require_weights_fit`.
+    """
+    shape = resolve.model_shape(catalog.model(case.model))
+    gpu = resolve.case_rates(case)
+    new, past, sequences = (np.asarray(numbers[name], float) for name in ("tokens", "past", "batch"))
+    chunk = np.minimum(numbers["max_num_batched_tokens"], new * sequences)
+    kernels_s = step_time.prefill_s(new, past, shape, gpu, tp=case.tp, chunk_tokens=chunk, sequences=sequences)
+    steps = np.ceil(new * sequences / chunk)
+    seconds = engine_time.request_s(kernels_s, steps, resolve.case_engine(case))
+    band = assumptions.value("band", resolve.prefill_band_kind(case.gpu, case.timing))
+    attention_flop = sequences * step_time.attention_flop(new, past, shape)
+    flop = step_time.linear_flop(new * sequences, shape, sampled=sequences) + attention_flop
+    computing_s = step_time.compute_s(new * sequences, shape, gpu, tp=case.tp, sampled=sequences)
+    computing_s = computing_s + sequences * step_time.attention_s(new, past, shape, gpu, tp=case.tp)
+    reads_s = steps * step_time.weight_read_s(chunk, shape, gpu, tp=case.tp)
+    moving_s = reads_s + step_time.traffic_s(new * sequences, shape, gpu, tp=case.tp)
+    return {
+        "prefill_s": seconds,
+        "low_s": seconds * (1 - band),
+        "high_s": seconds * (1 + band),
+        "floor_s": step_time.floor_s(new, past, shape, gpu, tp=case.tp, sequences=sequences),
+        "bound": np.where(computing_s >= moving_s, "compute", "memory"),
+        "mfu": flop / (seconds * case.tp * np.asarray(gpu.peak_flop_per_s)),
+    }
+
+
+def prefill_parts(case: Case, numbers: Numbers) -> dict[str, Any] | None:
+    """What the kernels of one sequence's prefill are made of; None for several together."""
+    if numbers["batch"] != 1:
+        return None
+    parts = step_time.prefill_parts_s(
+        numbers["tokens"],
+        numbers["past"],
+        resolve.model_shape(catalog.model(case.model)),
+        resolve.case_rates(case),
+        tp=case.tp,
+        chunk_tokens=case.max_num_batched_tokens,
+    )
+    return {f"{name.replace('-', '_')}_s": seconds for name, seconds in parts.items()}
+
+
+def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
+    """Seconds for copies of one size, one way, over one GPU's link; `wire_s` is the part the bytes take.
+
+    `gpu_s` is GPU time that a copy kernel takes from others, `pin_s` what locking the host memory takes, once.
+    """
+    direction, own_rate, own_us = (numbers[name] for name in ("direction", "copy_gb_per_s", "per_copy_us"))
+    path = copy_path(replace(case, copy_gb_per_s=None, per_copy_us=None))
+    rate = getattr(path, f"{direction}_bytes_per_s") if own_rate is None else own_rate * GB
+    per_copy_s = getattr(path, f"per_copy_{direction}_s") if own_us is None else own_us * US
+    method: Any = path.method
+    sm_share: Any = path.sm_share
+    size_bytes = np.multiply(numbers["copies"], numbers["bytes_per_copy"])
+    if path.small_loads and direction == "h2d":
+        small = transfer.below_cliff(numbers["copies"], size_bytes, path.small_loads.cliff_bytes)
+        rate = np.where(small, np.minimum(rate, path.small_loads.most_bytes_per_s), rate)
+        per_copy_s = np.where(small, path.small_loads.per_copy_s, per_copy_s)
+        method = np.where(small, path.small_loads.method, method)
+        sm_share = np.where(small, path.small_loads.sm_share, sm_share)
+    seconds = transfer.copy_s(numbers["copies"], size_bytes, per_copy_s=per_copy_s, link_bytes_per_s=rate)
+    return {
+        "copy_s": seconds,
+        "effective_bytes_per_s": transfer.effective_bytes_per_s(size_bytes, seconds),
+        "wire_s": transfer.copy_s(0, size_bytes, per_copy_s=0, link_bytes_per_s=rate),
+        "per_copy_s": per_copy_s,
+        "link_bytes_per_s": rate,
+        "total_bytes": size_bytes,
+        "method": method,
+        "gpu_s": sm_share * seconds,
+        "pin_s": path.pin_s_per_byte * size_bytes,
+    }
+
+
+def plain(value: Any) -> Any:
+    """The same as JSON has it: no arrays, whole numbers without a fraction, None for what is not finite."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value

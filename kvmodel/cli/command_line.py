@@ -1,0 +1,179 @@
+"""`python -m kvmodel COMMAND`: one answer as text, or as one JSON object with `--json`; tables with `--rows`.
+
+Bad input ends with exit code 2 and one sentence on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from kvmodel import catalog
+from kvmodel.cli import answers
+from kvmodel.cli.choices import read_choices, with_config
+from kvmodel.cli.commands import COMMANDS
+from kvmodel.errors import CaseError, CatalogError
+from kvmodel.inputs import case, questions
+from kvmodel.inputs.case import DEFAULTS
+
+IDS = {"model": catalog.model_ids, "gpu": catalog.gpu_ids, "link": catalog.link_ids}
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with its errors as CaseError: one sentence, no usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CaseError(message.removeprefix("argument "))
+
+
+def parser(name: str, *, with_help: bool) -> Parser:
+    """The parser of one command. Flags stay text: their values are read by Case and by own_inputs.OWN."""
+    command = COMMANDS[name]
+    example = f"example:\n  python -m kvmodel {name} {command.example}".rstrip()
+    built = Parser(
+        prog=f"python -m kvmodel {name}",
+        usage=" ".join(["python -m kvmodel", name, *(word.upper() for word in command.words), "[flags]"]),
+        description=command.help,
+        epilog=example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    for word in command.words:
+        built.add_argument(word, metavar=word.upper(), nargs="?", default=None, help=own_help(word, with_help))
+    for field in command.fields:
+        built.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
+    for field in command.own:
+        own = questions.OWN[field]
+        taken: dict[str, Any] = {"action": "store_true"} if own.switch else {"metavar": "X"}
+        taken |= {"action": "append"} if own.many else {}
+        built.add_argument(flag(field), help=own_help(field, with_help), **taken)
+    if command.rows:
+        built.add_argument("--rows", metavar="FILE.csv", help="one case a row, columns named like the flags")
+    if command.rows or command.output:
+        built.add_argument("-o", "--output", metavar="FILE", help="where to write (--rows: default standard output)")
+    built.add_argument("--json", action="store_true", help="print one JSON object")
+    return built
+
+
+def chart_names() -> str:
+    from kvmodel import charts  # plotly, for this help alone
+
+    return ", ".join(charts.NAMES)
+
+
+def case_help(field: str) -> str:
+    default = DEFAULTS[field]
+    taken = f"an id, such as {IDS[field]()[0]}" if field in IDS else case.allowed(field)
+    return taken + ("" if default is None else f"; default {default}")
+
+
+def own_help(field: str, with_help: bool) -> str | None:
+    if not with_help:
+        return None
+    if field == "name":
+        return chart_names()
+    own = questions.OWN[field]
+    return f"{own.help}: {own.allowed}" + ("" if own.default is None else f"; default {own.default}")
+
+
+def flag(field: str) -> str:
+    return "--" + field.replace("_", "-")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    import difflib  # only after an error
+
+    return ", ".join(difflib.get_close_matches(name, known, n=2, cutoff=0.5)) or ", ".join(known)
+
+
+def parse(name: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """Only what was given, as text. Raises CaseError."""
+    built = parser(name, with_help=any(text in ("-h", "--help") for text in arguments))
+    given, unknown = built.parse_known_args(arguments)
+    if unknown:
+        what = unknown[0].split("=")[0]
+        flags = [text for action in built._actions for text in action.option_strings if text.startswith("--")]
+        raise CaseError(f"{name}: {what[:40]!r} is not a flag of this command; nearest: {nearest(what, flags)}")
+    return vars(given)
+
+
+def run(arguments: Sequence[str]) -> str:
+    """What a command prints. Raises CaseError or CatalogError, one sentence, on bad input."""
+    name, *rest = arguments
+    if name not in COMMANDS:
+        raise CaseError(f"command: {name[:40]!r} given; allowed: {', '.join(COMMANDS)}")
+    command, choices = COMMANDS[name], parse(name, rest)
+    as_json = choices.pop("json", False)
+    rows_file, output = choices.pop("rows", None), choices.pop("output", None)
+    if rows_file is not None:
+        if as_json:
+            raise CaseError("--json: given with --rows; the answer to --rows is CSV")
+        from kvmodel.cli import rows
+
+        if "config" in choices:  # read once; a column of that name is read row by row
+            choices = dict(with_config(choices)[0])
+        table = rows.answer(name, rows_file, choices, (*command.fields, *command.own), command.own)
+        if output is None:
+            return table
+        from kvmodel import files
+
+        files.write(output, table)
+        return ""
+    words = {word: choices.pop(word) for word in command.words}
+    if output is not None and not command.output:
+        raise CaseError("-o: given without --rows; use > FILE for a single answer")
+    chosen, values = read_choices(choices, command.own)
+    values |= words | ({"output": output} if command.output else {})
+    answer = answers.plain(command.answer(chosen, values))
+    if as_json:
+        import json
+
+        return json.dumps(answer, indent=2, allow_nan=False) + "\n"
+    return str(getattr(command.texts(), name.replace("-", "_"))(answer)) + "\n"
+
+
+def overview() -> str:
+    lines = [f"  {name:<10}  {command.help}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        ["usage: python -m kvmodel COMMAND [flags] [--json]", "", *lines, "",
+         "flags of a command: python -m kvmodel COMMAND --help", "example: python -m kvmodel compare --tokens 8192"]
+    )  # fmt: skip
+
+
+def show(text: str) -> None:
+    """Print an answer. Raises CaseError where standard output takes none, BrokenPipeError where nobody reads on."""
+    if sys.stdout is None:
+        raise CaseError("standard output: closed; allowed: a terminal, a file or a pipe")
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer goes nowhere
+        raise CaseError(f"standard output: cannot be written: {error.strerror}") from None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0, or 2 for bad input."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        if not given:
+            raise CaseError(f"command: none given; allowed: {', '.join(COMMANDS)}; see python -m kvmodel --help")
+        text = overview() + "\n" if given[0] in ("-h", "--help") else run(given)
+        show(text)
+    except (CaseError, CatalogError) as error:
+        with contextlib.suppress(OSError):
+            print(" ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,308 @@
+"""The commands of `python -m kvmodel`: what each is for, what it takes, and how it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from kvmodel.cli import answers
+from kvmodel.errors import CaseError
+from kvmodel.inputs import questions
+from kvmodel.inputs.case import DEFAULTS, Case
+from kvmodel.recovery import resolve
+
+CASE = tuple(DEFAULTS)
+SERVER = (  # of a Case under a workload
+    "model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",
+    "copy_gb_per_s", "per_copy_us",
+)  # fmt: skip
+LOAD = (  # the workload, and how the engine is started
+    "workload", "trace", "requests", "requests_per_s", "burstiness", "clients", "seed", "scheduler", "num_blocks",
+    "utilization", "max_num_seqs", "watermark", "host_gib",
+)  # fmt: skip
+SLO = ("slo_ttft_s", "slo_tpot_ms")
+
+
+def answers_texts() -> ModuleType:
+    from kvmodel.texts import answers
+
+    return answers
+
+
+def judgement_texts() -> ModuleType:
+    from kvmodel.texts import judgement
+
+    return judgement
+
+
+def startup_log_texts() -> ModuleType:
+    from kvmodel.texts import startup_log
+
+    return startup_log
+
+
+def diagnosis_texts() -> ModuleType:
+    from kvmodel.texts import diagnosis
+
+    return diagnosis
+
+
+def simulation_texts() -> ModuleType:
+    from kvmodel.texts import simulation
+
+    return simulation
+
+
+def remedy_table_texts() -> ModuleType:
+    from kvmodel.texts import remedy_table
+
+    return remedy_table
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a command is for, the inputs it takes (Case fields, its own flags, words without a flag), and its answer.
+
+    `texts` imports the module whose function of the command's name writes the answer for people: JSON does without.
+    """
+
+    help: str
+    example: str
+    answer: Callable[[Case, dict[str, Any]], dict[str, Any]]
+    fields: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    rows: bool = False
+    output: bool = False
+    texts: Callable[[], ModuleType] = answers_texts
+
+
+def size(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    return (
+        echo(chosen, "size", own)
+        | answers.size(chosen, numbers(chosen, own))
+        | {"fields_used": answers.fields_used(chosen, own.get("reading"))}
+        | answers.read_from(own.get("reading"))
+    )
+
+
+def pool(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    return echo(chosen, "capacity", own) | answers.pool(chosen, numbers(chosen, own))
+
+
+def prefill(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    values = numbers(chosen, own)
+    resolve.require_sequence_fits(chosen, values)
+    answer = answers.prefill(chosen, values)
+    return echo(chosen, "prefill", own) | answer | {"kernel_parts": answers.prefill_parts(chosen, values)}
+
+
+def copy(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    return echo(chosen, "copy", own) | {"link": chosen.link_id} | answers.copy(chosen, numbers(chosen, own))
+
+
+def compare(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.recovery import comparison
+
+    return comparison.as_json(comparison.compare_case(chosen))
+
+
+def figure19(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.claims.figure19 import figure19
+
+    return vars(figure19())
+
+
+def scenarios(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.claims.scenarios import rows
+
+    return {"rows": rows()}
+
+
+def claims(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.claims.ledger import rows
+
+    return {"claims": rows()}
+
+
+def evidence(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import evidence_answers
+
+    return evidence_answers.evidence_answer(own["file"])
+
+
+def calibrate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import evidence_answers
+
+    return evidence_answers.calibrate(chosen, own)
+
+
+def explain_log(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.startup_log import log_answer
+
+    return log_answer.explain(chosen, own)
+
+
+def simulate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import simulate_file
+
+    if own["file"] is None:
+        raise CaseError("file: none given; allowed: a JSON file with config and requests")
+    return simulate_file.simulate(own["file"])
+
+
+def pressure(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import pressure
+
+    return echo(chosen, "pressure", own) | pressure.pressure(chosen, own)
+
+
+def remedies(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import pressure
+
+    return echo(chosen, "remedies", own) | pressure.ladder(chosen, own)
+
+
+def sweep(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import sweep_file
+
+    return sweep_file.answer(chosen, own, {"compare": CASE, "pressure": (*SERVER, *LOAD, *SLO)})
+
+
+def chart(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+
+    from kvmodel.cli import documents
+
+    return documents.chart(own["name"], chosen, own["output"])
+
+
+def report(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import documents
+
+    return documents.report(chosen, own)
+
+
+def diagnose(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import operations
+
+    return operations.diagnose(numbers(chosen, own))
+
+
+def rules(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import operations
+
+    return operations.rules(own)
+
+
+def dashboard(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    from kvmodel.cli import operations
+
+    return operations.dashboard(own)
+
+
+COMMANDS = {
+    "size": Command(
+        "KV cache bytes of a request", "--model llama-3-8b --tokens 4096", size,
+        ("model", "tokens", "kv_dtype", "tp", "block_tokens"), questions.CONFIG, rows=True,
+    ),
+    "capacity": Command(
+        "memory left for KV on a GPU, and how many requests it holds",
+        "--model llama-3.1-8b --gpu h100-sxm5-80gb --max-model-len 32768", pool,
+        ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens"),
+        ("utilization", "max_model_len", "unchunked", "max_num_seqs", "pp", "dcp", "swap_gib", "offload_gib",
+         "draft_tokens", *questions.CONFIG),
+    ),
+    "prefill": Command(
+        "seconds to prefill, or to recompute a lost KV cache, alone on the GPU",
+        "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 4096", prefill,
+        ("model", "gpu", "tp", "tokens", "timing", "max_num_batched_tokens", "gemm_efficiency", "request_overhead_ms"),
+        ("batch", "past", *questions.CONFIG), rows=True,
+    ),
+    "copy": Command(
+        "seconds to copy between GPU and host, one way",
+        "--gpu h100-sxm5-80gb --bytes-per-copy 2097152 --copies 256", copy,
+        ("gpu", "link", "rate", "policy", "copy_method", "host_memory", "pinning", "numa", "duplex", "copy_gb_per_s",
+         "per_copy_us"),
+        ("bytes_per_copy", "copies", "direction"), rows=True,
+    ),
+    "compare": Command(
+        "wait, recompute, swap, offload or both: what each costs, which wins, and where that turns",
+        "--model llama-3-8b --gpu a100-sxm4-80gb --tokens 8192 --preemptions 3", compare, CASE,
+        questions.CONFIG, rows=True,
+    ),
+    "figure19": Command("Figure 19a of the vLLM paper, rebuilt: swap against recompute by block size", "", figure19),
+    "scenarios": Command("the recommended-strategy table: the article's word beside the model's", "", scenarios),
+    "claims": Command("what the article and the vLLM paper say, judged: verdict, our number, condition", "", claims),
+    "evidence": Command(
+        "the model's errors on published measurements, or on your own: FILE.csv with the columns of steps.csv", "",
+        evidence, words=("file",), texts=judgement_texts,
+    ),
+    "calibrate": Command(
+        "what a prefill or a copy that you measured implies, and the inputs that make the model say the same",
+        "--model llama-3.1-8b --gpu h100-sxm5-80gb --tokens 10000 --prefill-s 0.263", calibrate, CASE,
+        ("prefill_s", "prefill2_tokens", "prefill2_s", "copy_s", "copy2_tokens", "copy2_s", "direction"),
+        texts=judgement_texts,
+    ),
+    "explain-log": Command(
+        "each figure of an engine's start-up log explained, and held against the model",
+        "tests/data/pool_logs/vllm-0.6.4.log --model llama-3.1-8b", explain_log, ("kv_dtype", "tp"),
+        ("model", "pp", "dcp", *questions.CONFIG),
+        words=("file",), texts=startup_log_texts,
+    ),
+    "diagnose": Command(
+        "what a server's metrics say is wrong, and what to change first: one scrape, two, or a Prometheus",
+        "scrape.prom later.prom --seconds 600 --gpu h100-sxm5-80gb --gpu-hour 2.5", diagnose,
+        ("tp", "max_num_batched_tokens", "timing"),
+        ("seconds", "prometheus", "window", "match", "model", "gpu", "gpu_hour", "engine_version"),
+        words=("scrape", "scrape2"), texts=diagnosis_texts,
+    ),
+    "rules": Command(
+        "recording and alerting rules for the names a server has; without a scrape for an engine's newest",
+        "scrape.prom -o kv-rules.yml", rules, (), ("product", "prometheus", "window", "match"),
+        words=("scrape",), output=True, texts=diagnosis_texts,
+    ),
+    "dashboard": Command(
+        "a Grafana dashboard for the names a server has; without a scrape for an engine's newest",
+        "scrape.prom -o kv-dashboard.json", dashboard, (), ("product", "prometheus", "window", "match"),
+        words=("scrape",), output=True, texts=diagnosis_texts,
+    ),
+    "simulate": Command(
+        "every decision of vLLM V1's scheduler for the settings and requests of a JSON file, in steps",
+        "tests/data/oracle/stress-003.json --json", simulate, words=("file",), texts=simulation_texts,
+    ),
+    "pressure": Command(
+        "a server under a workload: preemptions, times of the requests, throughput",
+        "--workload chat --requests-per-s 8 --num-blocks 6000", pressure,
+        SERVER, (*LOAD, *SLO), texts=simulation_texts,
+    ),
+    "remedies": Command(
+        "what each remedy buys a server under a workload, best first for an objective, beside the article's order",
+        "--workload chat --requests-per-s 8 --num-blocks 8000 --objective ttft-p99", remedies,
+        SERVER, (*LOAD, "objective", "engine_version"), texts=remedy_table_texts,
+    ),
+    "sweep": Command(
+        "compare, or pressure, for every case of a grid into a .csv or .parquet file",
+        "--over tokens=1024,4096,16384 --over policy=vllm-v0,vllm-v1 -o grid.csv", sweep,
+        CASE, (*LOAD, *SLO, "over", "what", "processes", "dask"), output=True, texts=remedy_table_texts,
+    ),
+    "chart": Command(
+        "draw a chart into a file: .html (works offline), .svg, .png, .json or .csv",
+        "NAME --tokens 8192 -o chart.html", chart, CASE, words=("name",), output=True,
+    ),
+    "report": Command(
+        "a one-page memo for a design review into a file: .html (works offline) or .md with its charts beside it",
+        "--gpu h100-sxm5-80gb --tokens 8192 -o memo.html", report, CASE, ("app_url",), output=True,
+    ),
+}  # fmt: skip
+
+
+def numbers(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+    return vars(chosen) | own
+
+
+def echo(chosen: Case, command: str, own: dict[str, Any]) -> dict[str, Any]:
+    """The inputs that an answer is for."""
+    given = {field: value for field, value in own.items() if field != "reading"}
+    return {field: vars(chosen)[field] for field in COMMANDS[command].fields} | given

@@ -1,0 +1,209 @@
+"""Results of many cases at once: rows that differ in numbers only are computed together, as arrays."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from kvmodel import catalog
+from kvmodel.arrays import Floats
+from kvmodel.cli import answers
+from kvmodel.cli.choices import read_choices
+from kvmodel.errors import CatalogError, DoesNotFit
+from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.memory import gpu_memory, kv_cache
+from kvmodel.recovery import break_even, costs, resolve, strategies, verdict
+from kvmodel.recovery.costs import at
+from kvmodel.recovery.resolve import Inputs
+from kvmodel.recovery.strategies import STRATEGIES
+
+SCALARS = ("tp", "gemm_efficiency", "request_overhead_ms")  # numbers that are one of a group: the rest are arrays
+AT_ONCE = 8192  # rows of a group computed together
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the file, read: its cells as they stand, its Case, and `values`: Case and own inputs by name."""
+
+    cells: list[str]
+    case: Case
+    values: Results
+
+
+def read_row(cells: list[str], choices: Mapping[str, str], own: tuple[str, ...]) -> Row:
+    """Raises CaseError, CatalogError."""
+    case, values = read_choices(choices, own)
+    values.pop("reading", None)  # of a config.json: its model is in the Case
+    return Row(cells, case, vars(case) | values)
+
+
+def computed(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> list[list[Any] | str]:
+    """For each row its results, or a sentence why there are none."""
+    groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        groups[_group(row)].append(index)
+    computed: list[list[Any] | str] = ["" for _ in rows]
+    for indices in groups.values():
+        indices.sort(key=lambda index: rows[index].case.preemptions)  # every preemption is a pass over all of a part
+        for start in range(0, len(indices), AT_ONCE):
+            part = indices[start : start + AT_ONCE]
+            results, refusals = _answered(command, [rows[index] for index in part], own)
+            series = [_cells(value, len(part)) for value in results.values()]
+            for position, index in enumerate(part):
+                refusal = refusals.get(position)
+                computed[index] = refusal if refusal else [values[position] for values in series]
+    return computed
+
+
+def _cells(values: Any, count: int) -> list[Any]:
+    """A column of results as JSON has them: whole numbers without a fraction; empty for what is not finite."""
+    column = np.broadcast_to(values, count)
+    if column.dtype.kind != "f":
+        return list(column.tolist())
+    finite = np.isfinite(column)
+    whole = finite & (np.abs(column) < 2**53) & (np.floor(column) == column)
+    cells = column.astype(object)
+    cells[whole] = column[whole].astype(np.int64)
+    cells[~finite] = ""
+    return list(cells.tolist())
+
+
+def _group(row: Row) -> tuple[Any, ...]:
+    """What rows must share to be computed together: all that is not a number, and `SCALARS`."""
+    return tuple(
+        value if name in SCALARS or not isinstance(value, (int, float)) else "number"
+        for name, value in row.values.items()
+    )
+
+
+def _answered(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> tuple[Results, dict[int, str]]:
+    """Results of one group as arrays, and refusals by position."""
+    first = rows[0]
+    values = {
+        name: value
+        if name in SCALARS or not isinstance(value, (int, float))
+        else np.array([row.values[name] for row in rows], dtype=float)
+        for name, value in first.values.items()
+    }
+    answer_group, possible = ANSWERS[command]
+    try:
+        results, misfits = answer_group(first.case, values)
+    except (CatalogError, DoesNotFit):  # true of every row of the group
+        results, misfits = dict.fromkeys(names_of_results(command, own), math.nan), True
+    refusals = {}
+    for position in np.flatnonzero(np.broadcast_to(misfits, len(rows))).tolist():
+        case = rows[position].case
+        heavy = _too_heavy(case.model, case.gpu, case.tp, case.max_num_batched_tokens)
+        refusals[position] = heavy or _why(possible, case)
+    return results, refusals
+
+
+def _why(possible: Callable[[Case], object], case: Case) -> str:
+    """Why a case cannot be: what `possible` says of it, empty where nothing."""
+    try:
+        possible(case)
+    except (CatalogError, DoesNotFit) as error:
+        return str(error)
+    return ""
+
+
+@functools.cache
+def _too_heavy(model: str, gpu: str, tp: int, batched: int) -> str:
+    """The sentence where weights do not fit: the same for many rows."""
+    return _why(resolve.require_weights_fit, Case(model=model, gpu=gpu, tp=tp, max_num_batched_tokens=batched))
+
+
+def names_of_results(command: str, own: tuple[str, ...]) -> list[str]:
+    """The columns that a command adds: those of its default case."""
+    return list(_answered(command, [read_row([], {}, own)], own)[0])
+
+
+def _size(case: Case, values: Results) -> tuple[Results, Any]:
+    return answers.size(case, values), False
+
+
+def _copy(case: Case, values: Results) -> tuple[Results, Any]:
+    return answers.copy(case, values), False
+
+
+def _prefill(case: Case, values: Results) -> tuple[Results, Any]:
+    pools = _pools(case, values)
+    held = kv_cache.kv_bytes(
+        catalog.model(case.model).kv_layers,
+        values["tokens"] + values["past"],
+        bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
+        tp=case.tp,
+    )
+    return answers.prefill(case, values), (pools <= 0) | (held > pools)
+
+
+def _pools(case: Case, values: Results) -> Floats:
+    """KV pool of a GPU for every row's `max_num_batched_tokens`; not above zero where the weights do not fit."""
+    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
+    different, position = np.unique(values["max_num_batched_tokens"], return_inverse=True)
+    budgets = [
+        gpu_memory.memory_budget(model, gpu, tp=case.tp, max_num_batched_tokens=int(batched)) for batched in different
+    ]
+    return np.array([budget.pool_bytes for budget in budgets])[position]
+
+
+def _compare(case: Case, values: Results) -> tuple[Results, Any]:
+    inputs = _inputs(case, values)
+    misfits = (inputs.pool_bytes_per_gpu <= 0) | (
+        costs.moved_bytes(inputs, strategies.last_context(inputs)) > inputs.pool_bytes_per_gpu
+    )
+    prices = strategies.price(inputs)
+    contests = _contests(inputs, prices, len(values["tokens"]))
+    results: Results = {
+        f"{name}_{key}": getattr(prices[name], key)
+        for name in STRATEGIES
+        for key in ("victim_delay_s", "low_s", "high_s")
+    }
+    return results | {
+        "winner": [contest.winner for contest in contests],
+        "factor": [math.nan if contest.factor is None else contest.factor for contest in contests],
+        "wait_for_blocks_s": costs.wait_for_blocks_s(inputs),
+        "break_even_copy_bytes_per_s": break_even.copy_rate_of_equal_cost(inputs),
+    }, misfits
+
+
+def _inputs(case: Case, values: Results) -> Inputs:
+    """Inputs of a whole group, its numbers as arrays. Raises DoesNotFit where no row can fit."""
+    numbers = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    return at(resolve.over(case, numbers), pool_bytes_per_gpu=_pools(case, values))
+
+
+def _contests(inputs: Inputs, prices: Mapping[str, Any], count: int) -> list[verdict.Contest]:
+    """The best of the available strategies, a row each, judged as a single case is."""
+    names = [name for name in inputs.available if name != "wait"] or ["wait"]
+    series = {
+        name: [
+            np.broadcast_to(getattr(prices[name], key), count).tolist() for key in ("victim_delay_s", "gpu_s", "band")
+        ]
+        for name in names
+    }
+
+    def of_row(index: int) -> dict[str, Any]:
+        return {
+            name: SimpleNamespace(victim_delay_s=delays[index], gpu_s=gpus[index], band=bands[index])
+            for name, (delays, gpus, bands) in series.items()
+        }
+
+    return [verdict.contest(inputs, of_row(index), names) for index in range(count)]
+
+
+# Each command's results over a group's arrays with which rows cannot be, and what says why a case cannot be.
+ANSWERS: dict[str, tuple[Callable[[Case, Results], tuple[Results, Any]], Callable[[Case], object]]] = {
+    "size": (_size, vars),
+    "prefill": (_prefill, resolve.inputs),
+    "copy": (_copy, vars),
+    "compare": (_compare, resolve.inputs),
+}

@@ -1,0 +1,83 @@
+"""`--rows FILE.csv`: one case a row; the same CSV comes back with the results added, computed as arrays.
+
+A bad value stops everything with one sentence that names its line. A row that is well formed but cannot be
+(a model that does not fit) gets a sentence in the column `error`, and no results.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kvmodel import files
+from kvmodel.cli.row_results import Row, computed, names_of_results, read_row
+from kvmodel.errors import CaseError, CatalogError
+
+
+def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence[str], own: tuple[str, ...]) -> str:
+    """The CSV with results. `choices` are flags given besides: they hold where a row says nothing.
+
+    Raises
+    ------
+    CaseError, CatalogError : a file, column or value that cannot be used; one sentence with the line.
+    """
+    text = _text(path)
+    table = csv.reader(io.StringIO(text, newline=""))
+    columns, rows = _read(table, path, choices, fields, own)
+    results, names = computed(command, rows, own), names_of_results(command, own)
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\r\n" if "\r\n" in text else "\n")
+    writer.writerow([*columns, *names, "error"])
+    for row, result in zip(rows, results, strict=True):
+        if isinstance(result, str):
+            writer.writerow([*row.cells, *("" for _ in names), result])
+        else:
+            writer.writerow([*row.cells, *result, ""])
+    return out.getvalue()
+
+
+def _text(path: str) -> str:
+    try:
+        return files.read_text(path)
+    except UnicodeDecodeError:
+        raise CaseError(f"--rows: {path!r} is not UTF-8 text; allowed: a CSV file") from None
+    except (OSError, ValueError) as error:
+        raise CaseError(f"--rows: {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _read(
+    table: Any, path: str, choices: Mapping[str, str], fields: Sequence[str], own: tuple[str, ...]
+) -> tuple[list[str], list[Row]]:
+    """Column names as they stand, and the rows. Blank lines count as none."""
+    rows: list[Row] = []
+    columns: list[str] | None = None
+    names: list[str] = []
+    try:
+        for cells in table:
+            if not cells:
+                continue
+            if columns is None:
+                columns, names = cells, _names(cells, fields)
+                continue
+            if len(cells) != len(columns):
+                raise CaseError(f"{len(cells)} cells given; allowed: {len(columns)}, as many as the header has")
+            given = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
+            rows.append(read_row(cells, {**choices, **given}, own))
+    except (CaseError, CatalogError, csv.Error) as error:
+        raise CaseError(f"line {table.line_num} of {path}: {error}") from None
+    if columns is None:
+        raise CaseError(f"--rows: {path!r} is empty; allowed: a header with any of {', '.join(fields)}")
+    return columns, rows
+
+
+def _names(cells: Sequence[str], fields: Sequence[str]) -> list[str]:
+    """The inputs that the columns of a header stand for."""
+    names = [cell.strip().lstrip("-").replace("-", "_") for cell in cells]
+    for index, name in enumerate(names):
+        if name not in fields:
+            raise CaseError(f"column: {cells[index][:40]!r} given; allowed: {', '.join(fields)}")
+        if name in names[:index]:
+            raise CaseError(f"column: {cells[index]!r} given twice; allowed: each input once")
+    return names

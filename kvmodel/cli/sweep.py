@@ -1,0 +1,128 @@
+"""A grid of cases computed on any `concurrent.futures` executor: processes of this machine, or a Dask cluster.
+
+Two questions can be asked of a grid: "compare" (one preempted request: what each strategy costs and which wins, as
+arrays) and "pressure" (a server under a workload: the totals of a simulated run a case).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+from kvmodel.cli import answers, pressure, row_results
+from kvmodel.cli.choices import read_choices
+from kvmodel.cli.sweep_grid import Choices, Grid
+from kvmodel.errors import CaseError
+
+AT_ONCE = {"compare": 4096, "pressure": 1}  # cases of one task: of about the same length in either question
+CONNECT_S = 4
+DASK_ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[0-9a-fA-F:]+\]|[\w.-]+)(?::\d{1,5})?/?", re.ASCII)
+RENAMED = {"requests": "requests_in_all", "requests_per_s": "served_requests_per_s"}  # results named like inputs
+TOGETHER = ("model", "tp", "copy_method", "host_memory")  # whether a value can be depends on another of them
+Row = dict[str, Any]
+
+
+def rows(what: str, grid: Grid, own: tuple[str, ...], executor: Executor | None = None) -> Iterator[Row]:
+    """A row a case, in the grid's order: what is swept, the results, and in `error` why there are none.
+
+    Without an executor in this process. `own` are the question's inputs beside the Case's.
+    """
+    parts = list(grid.parts(AT_ONCE[what]))
+    run = map if executor is None else executor.map
+    return chain.from_iterable(
+        run(part, [what] * len(parts), parts, [tuple(grid.over)] * len(parts), [own] * len(parts))
+    )
+
+
+def part(what: str, cases: list[Choices], swept: tuple[str, ...], own: tuple[str, ...]) -> list[Row]:
+    """The rows of some cases: what an executor is given, so all of it can be pickled."""
+    return [
+        {name: number_or_text(choices[name]) for name in swept} | found
+        for choices, found in zip(cases, QUESTIONS[what](cases, own), strict=True)
+    ]
+
+
+def number_or_text(text: str) -> int | float | str:
+    """A swept value as a file should have it."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def compared(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
+    """The results of `compare --rows`."""
+    found: list[Row] = [{} for _ in cases]
+    read: dict[int, row_results.Row] = {}
+    for index, choices in enumerate(cases):
+        try:
+            read[index] = row_results.read_row([], choices, own)
+        except CaseError as error:
+            found[index] = {"error": str(error)}
+    names = row_results.names_of_results("compare", own)
+    for index, results in zip(read, row_results.computed("compare", list(read.values()), own), strict=True):
+        given = {"error": results} if isinstance(results, str) else dict(zip(names, results, strict=True))
+        found[index] = {name: None if value == "" else value for name, value in given.items()}
+    return found
+
+
+def under_pressure(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
+    """The totals of `pressure`, `ttft_s` and the like as `ttft_s_mean`, `ttft_s_p50`, `ttft_s_p99`; see RENAMED."""
+    return [pressed(choices, own) for choices in cases]
+
+
+def pressed(choices: Choices, own: tuple[str, ...]) -> Row:
+    try:
+        totals = answers.plain(pressure.pressure(*read_choices(choices, own)))
+    except CaseError as error:
+        return {"error": str(error)}
+    flat: Row = {}
+    for name, value in totals.items():
+        flat |= {f"{name}_{key}": each for key, each in value.items()} if isinstance(value, Mapping) else {name: value}
+    return {RENAMED.get(name, name): value for name, value in flat.items()}
+
+
+QUESTIONS: dict[str, Callable[[list[Choices], tuple[str, ...]], list[Row]]] = {
+    "compare": compared,
+    "pressure": under_pressure,
+}
+
+
+def require_values(what: str, grid: Grid, own: tuple[str, ...]) -> None:
+    """Raises CaseError for a value that is none of its input's: then no case is computed."""
+    for field, values in grid.over.items():
+        for value in values:
+            try:
+                _, given = read_choices({**grid.base, field: value}, own)
+            except CaseError:
+                if field not in TOGETHER:
+                    raise
+                continue
+            if what == "pressure":
+                pressure.engine(given)
+                pressure.require_workload(given)
+
+
+@contextmanager
+def dask(address: str) -> Iterator[Executor]:
+    """The workers of a Dask scheduler, which have this package installed. Raises CaseError where it does not answer."""
+    if not DASK_ADDRESS.fullmatch(address):
+        raise CaseError(f"dask: {address[:60]!r} given; allowed: a scheduler's address, such as tcp://127.0.0.1:8786")
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError:
+        raise CaseError("dask: not installed; allowed: pip install kv-cache-recovery-explorer[dask]") from None
+    try:
+        client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise CaseError(f"dask: {address[:60]!r} does not answer: {reason[:120]}") from None
+    with client:
+        yield client.get_executor()

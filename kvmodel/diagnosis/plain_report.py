@@ -1,0 +1,109 @@
+"""A judged server as plain values: its state, each of its engines in short, and what the window does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvmodel.diagnosis import advice
+from kvmodel.diagnosis.causes import Diagnosis
+from kvmodel.diagnosis.recompute_tax import Tax
+from kvmodel.inputs.case import Case
+from kvmodel.metrics.server_rates import Rates
+from kvmodel.metrics.server_state import Engine, Server
+from kvmodel.metrics.server_window import Window
+from kvmodel.words import say
+
+
+@dataclass(frozen=True)
+class Found:
+    """One window judged."""
+
+    window: Window
+    rates: Rates
+    tax: Tax | None
+    diagnosis: Diagnosis
+
+
+def over(window: Window) -> str:
+    """The stretch of time that the ratios are for."""
+    if window.lifetime:
+        return say("since the server's start")
+    if window.seconds is None:
+        return say("between the two scrapes")
+    return say("over {seconds:,.0f} s", seconds=window.seconds)
+
+
+def state(window: Window, fields: Mapping[str, Any], chosen: Case) -> dict[str, Any]:
+    """Gauges and configuration; with a known model also the pool's bytes."""
+    engine = window.engine
+    pool, told = engine.pool_tokens, engine.kv_bytes_per_token
+    known = float(advice.token_bytes(chosen)) if "model" in fields else None
+    per_token = told if told is not None else known
+    numbers = ("running", "waiting", "deferred", "swapped", "retracted_now")
+    return {
+        **{name: engine.gauges.get(name) for name in numbers},
+        "usage": engine.usage,
+        "pool_tokens": pool,
+        "block_tokens": engine.block_tokens,
+        "num_gpu_blocks": engine.setting("num_gpu_blocks"),
+        "num_cpu_blocks": engine.setting("num_cpu_blocks"),
+        "host_tier_gib": engine.setting("kv_offloading_size"),
+        "kv_bytes_per_token": per_token,
+        "pool_bytes": None if pool is None or per_token is None else pool * per_token,
+        "gpu_memory_utilization": engine.setting("gpu_memory_utilization"),
+        "cache_dtype": engine.config.get("cache_dtype"),
+        "prefix_caching": engine.config.get("enable_prefix_caching"),
+        "model_name": engine.labels.get("model_name"),
+    }
+
+
+def by_reason(increase: Engine) -> dict[str, float]:
+    """Finished requests by the reason they ended."""
+    start = "finished."
+    return {word.removeprefix(start): count for word, count in increase.counters.items() if word.startswith(start)}
+
+
+def one_engine(name: str, found: Found) -> dict[str, Any]:
+    """One engine among several, in short."""
+    gauges = found.window.engine.gauges
+    return {
+        "name": name,
+        "labels": found.window.engine.labels,
+        "verdict": found.diagnosis.verdict,
+        "preemptions_per_100": found.rates.preemptions_per_100,
+        "finished": found.rates.finished,
+        "running": gauges.get("running"),
+        "waiting": gauges.get("waiting"),
+        "usage": found.window.engine.usage,
+        "pool_tokens": found.window.engine.pool_tokens,
+    }
+
+
+def engine_names(engines: list[Engine]) -> list[str]:
+    """Short names: the labels in which engines differ, or the data-parallel rank of a single one."""
+    keys = sorted({key for engine in engines for key in engine.labels})
+    differ = [key for key in keys if len({engine.labels.get(key) for engine in engines}) > 1]
+    differ = differ or [key for key in ("engine", "dp_rank") if key in keys]
+    return [", ".join(f"{key} {engine.labels.get(key, '–')}" for key in differ) or "engine" for engine in engines]
+
+
+def ranks(engines: list[Engine]) -> dict[str, Any] | None:
+    """Data-parallel ranks that report, and how many there are at least."""
+    seen = sorted({int(rank) for engine in engines if (rank := engine.labels.get("dp_rank", "")).isdecimal()})
+    return {"seen": seen, "at_least": seen[-1] + 1} if seen else None
+
+
+def window_notes(window: Window, found: Server) -> Iterator[str]:
+    """What the window and its series do not tell."""
+    if not window.lifetime and window.seconds is None:
+        yield say("the time between the scrapes is not known; --seconds gives rates, and tells a livelock")
+    if window.restarted:
+        yield say("a process was restarted in the window; its counters count from its new start")
+    if "retracted_now" in found.names and "preemptions" not in found.names:
+        name = found.names["retracted_now"]
+        yield say(
+            "{name} is a gauge of the last step: it says nothing of a window and must not be summed over time",
+            name=name,
+        )

@@ -1,0 +1,90 @@
+"""What preemptions cost a server: tokens computed twice, GPU seconds, money. Estimated, since no engine counts it.
+
+Of each preempted request the KV of its context is lost, but for what the prefix cache keeps until it resumes: from
+nothing to nearly all, so every figure is a range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvmodel.catalog import assumptions
+from kvmodel.inputs.case import Case
+from kvmodel.metrics.era import Era
+from kvmodel.metrics.server_rates import Rates
+from kvmodel.metrics.server_window import Window
+from kvmodel.recovery import costs, resolve
+from kvmodel.units import HOUR
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Tax:
+    """Least and most. `prefill_share` is of all prefilled tokens; seconds and money are of the window."""
+
+    lost_tokens: Range
+    tokens_per_preemption: Range
+    prefill_share: Range | None
+    gpu_s: Range | None = None
+    gpu_share: float | None = None  # the most of gpu_s over the window's GPU seconds
+    money: Range | None = None
+
+
+def tax(window: Window, rates: Rates, era: Era) -> Tax | None:
+    """Tokens lost in a window, None where preemptions or lengths are not reported."""
+    counters, events = window.increase.counters, rates.preemptions
+    if events is None:
+        return None
+    exact = lost_exactly(counters)
+    if exact is not None:
+        lost = exact
+    elif rates.prompt_tokens_per_request is None or rates.output_tokens_per_request is None:
+        return None
+    else:
+        context = rates.prompt_tokens_per_request + rates.output_tokens_per_request / 2
+        lost = events * context
+    kept = kept_at_most(window, era)
+    lost_range = (lost * (1 - kept), lost)
+    prompt = counters.get("prompt_tokens")
+    share = None
+    if prompt is not None:
+        computed = prompt * (1 - (rates.prefix_hit_share or 0.0))
+        share = tuple(part / (computed + part) if computed + part else 0.0 for part in lost_range)
+    each = tuple(part / events for part in lost_range) if events else (0.0, 0.0)
+    return Tax(lost_range, each, share)  # type: ignore[arg-type]
+
+
+def lost_exactly(counters: dict[str, float]) -> float | None:
+    """SGLang counts the tokens of its retracted requests."""
+    prompt, output = counters.get("lost_prompt_tokens"), counters.get("lost_output_tokens")
+    return None if prompt is None or output is None else prompt + output
+
+
+def kept_at_most(window: Window, era: Era) -> float:
+    """The largest share of a victim's KV that the prefix cache may keep: none where it is off, as in V0 by default."""
+    switched = window.engine.config.get("enable_prefix_caching", "False" if era.name == "V0" else "True")
+    return 0.0 if switched == "False" else assumptions.value("tax", "survival_most", file="diagnosis")
+
+
+def priced(found: Tax, window: Window, rates: Rates, chosen: Case, price_per_gpu_hour: float | None) -> Tax:
+    """The tax in GPU seconds of all `tp` GPUs, beside the running batch. Raises DoesNotFit for the model."""
+    inputs = costs.at(resolve.inputs(chosen), pool_bytes_per_gpu=np.inf)  # what runs there fits there
+    events = rates.preemptions or 0.0
+    seconds = []
+    for new in found.tokens_per_preemption:
+        past = max(found.tokens_per_preemption[1] - new, 0.0)
+        seconds.append(events * chosen.tp * float(costs.prefill_marginal_s(inputs, new, past)))
+    low, high = seconds
+    window_gpu_s = window.seconds * chosen.tp if window.seconds else None
+    money = None if price_per_gpu_hour is None else (low / HOUR * price_per_gpu_hour, high / HOUR * price_per_gpu_hour)
+    return Tax(
+        found.lost_tokens,
+        found.tokens_per_preemption,
+        found.prefill_share,
+        gpu_s=(low, high),
+        gpu_share=None if window_gpu_s is None else high / window_gpu_s,
+        money=money,
+    )

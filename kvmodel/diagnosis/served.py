@@ -1,0 +1,82 @@
+"""A scraped server as a Case: its model, KV, batch and lengths, as far as the metrics tell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kvmodel.catalog import model_id
+from kvmodel.inputs import case
+from kvmodel.metrics.era import Era
+from kvmodel.metrics.server_rates import Rates
+from kvmodel.metrics.server_state import Engine
+from kvmodel.metrics.server_window import Window
+from kvmodel.words import say
+
+KV_DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float": "fp32", "float32": "fp32"}
+
+
+@dataclass(frozen=True)
+class Served:
+    """`choices` are fields of a Case that the metrics give; `notes` say what was taken for granted."""
+
+    choices: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def served(window: Window, rates: Rates, era: Era) -> Served:
+    """The Case of a preempted request at this server: the mean request, half of its output written."""
+    engine = window.engine
+    choices: dict[str, Any] = {"policy": policy(engine, era)}
+    notes = []
+    if (name := engine.labels.get("model_name")) is not None:
+        if (model := model_id(name)) is not None:
+            choices["model"] = model
+        else:
+            notes.append(say("the model {name} is not in the catalog; give --model", name=name[:60]))
+    if (dtype := kv_dtype(engine)) is not None:
+        choices["kv_dtype"] = dtype
+    if engine.block_tokens:
+        choices["block_tokens"] = limited("block_tokens", engine.block_tokens)
+    if (running := engine.gauges.get("running")) is not None:
+        choices["decode_batch"] = limited("decode_batch", running)
+    prompt, output = rates.prompt_tokens_per_request, rates.output_tokens_per_request
+    if prompt is not None and output is not None and prompt + output >= 1:
+        context = limited("tokens", prompt + output / 2)
+        choices |= {"tokens": context, "generated_tokens": min(limited("generated_tokens", output / 2), context)}
+        choices |= {"remaining_output": limited("remaining_output", output / 2)}
+        choices["decode_context"] = limited("decode_context", resident_tokens(engine) or context)
+    return Served(choices, tuple(notes))
+
+
+def limited(field: str, value: float) -> int:
+    """A whole number within the limits of a Case's field."""
+    low, high = case.limits(field)
+    return int(min(max(round(value), low), high))
+
+
+def resident_tokens(engine: Engine) -> float | None:
+    """Tokens in the pool for each running request."""
+    pool, usage, running = engine.pool_tokens, engine.usage, engine.gauges.get("running")
+    return pool * usage / running if pool and usage and running else None
+
+
+def policy(engine: Engine, era: Era) -> str:
+    """What the engine can do with a preempted request: a policy of the Case."""
+    if era.product == "vllm":
+        if era.name == "V0":
+            return "vllm-v0"
+        return "vllm-v1-offload" if engine.setting("kv_offloading_size") else "vllm-v1"
+    if era.product == "sglang":
+        return "sglang-hicache" if engine.gauges.get("host_tier_tokens") else "sglang"
+    return "trtllm-no-evict"
+
+
+def kv_dtype(engine: Engine) -> str | None:
+    """The KV dtype of the configuration as a Case has it, None where it is not reported or not one of those."""
+    told = engine.config.get("cache_dtype", engine.config.get("kv_cache_dtype"))
+    if told is None:
+        return None
+    if told.startswith("fp8"):
+        return "fp8"
+    return KV_DTYPES.get(told, told if told in case.BYTES_PER_VALUE else None)

@@ -1,0 +1,72 @@
+"""Where the seconds of a swap come from: one copy out and one in, call by call and byte by byte."""
+
+from __future__ import annotations
+
+from kvmodel.explain import kv_formulas
+from kvmodel.explain.formula import Factor, Line, Term, Trace
+from kvmodel.explain.recompute_formulas import as_term, number
+from kvmodel.inputs.case import Case
+from kvmodel.memory import kv_cache
+from kvmodel.recovery import costs
+from kvmodel.recovery.resolve import Inputs
+from kvmodel.timing import transfer
+
+
+def swap(case: Case, inputs: Inputs) -> Trace:
+    """The first preemption of one case (scalars): bytes, locking of memory where it is to be done, out, in, and all."""
+    moved = kv_formulas.moved(case)
+    lines = [out_line(inputs, moved.value), in_line(inputs, moved.value)]
+    if inputs.pin_s_per_byte:
+        locked = Factor(r"B_\text{pin}", 1 / number(inputs.pin_s_per_byte), "bytes/s")
+        pinning = Term((_size(moved.value),), (locked,), "pinning")
+        lines.insert(0, Line("pinning", r"t_\text{pin}", (pinning,), "s", "recovery.costs.pin_s"))
+    total = Line("swap", r"t_\text{swap}", tuple(map(as_term, lines)), "s", "recovery.break_even.swap_s", headline=True)
+    return moved, *lines, total
+
+
+def out_line(inputs: Inputs, size: float) -> Line:
+    """D2H: a cost for each copy and each byte."""
+    rate = number(transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s))
+    terms = (
+        Term((_copies(inputs), Factor("t_0", number(inputs.per_copy_d2h_s), "s")), part="per-copy out"),
+        Term((_size(size),), (Factor("B", rate, "bytes/s"),), "wire out"),
+    )
+    return Line("copy_out", r"t_\text{out}", terms, "s", "recovery.costs.out_s")
+
+
+def in_line(inputs: Inputs, size: float) -> Line:
+    """H2D, and what the engine adds to a load up to the request's next token."""
+    per_copy_s = number(costs.per_copy_in_s(inputs, inputs.tokens))
+    copies = _copies(inputs)
+    rate = size / (number(costs.copy_in_s(inputs, inputs.tokens)) - copies.value * per_copy_s)
+    blocks = kv_cache.copies(inputs.kv_layers, inputs.tokens, block_tokens=inputs.block_tokens, layout="contiguous")
+    terms = [
+        Term((copies, Factor("t_0'", per_copy_s, "s")), part="per-copy in"),
+        Term((_size(size),), (Factor("B'", rate, "bytes/s"),), "wire in"),
+        Term((Factor(r"t_\text{load}", number(inputs.load_overhead_s), "s"),), part="engine"),
+        Term(
+            (Factor("N_b", number(blocks), "blocks"), Factor(r"t_\text{block}", number(inputs.load_s_per_block), "s")),
+            part="engine",
+        ),
+        Term((Factor(r"t_\text{next}", number(inputs.next_token_s), "s"),), part="engine"),
+    ]
+    kept = tuple(term for term in terms if term.value or term.part != "engine")
+    return Line("copy_in", r"t_\text{in}", kept, "s", "recovery.costs.in_s")
+
+
+def _copies(inputs: Inputs) -> Factor:
+    return Factor("N", number(costs.copy_count(inputs, inputs.tokens)), "copies")
+
+
+def _size(size: float) -> Factor:
+    return Factor("M", size, "bytes")
+
+
+def per_preemption(name: str, total_s: float, preemptions: int) -> Line:
+    """All preemptions of a request together: as many times their mean, since each is of a longer context."""
+    mean = Factor(rf"\bar t_\text{{{name}}}", total_s / preemptions, "s")
+    terms = (Term((Factor("n", preemptions, "preemptions"), mean), part=_PART[name]),)
+    return Line("preemptions", r"t_\text{all}", terms, "s", f"recovery.strategies.{name}", headline=True)
+
+
+_PART = {"swap": "wire out", "recompute": "linear"}

@@ -1,0 +1,234 @@
+"""The guided path: steps that each set a Case and ask one question; the answers are the model's, worked out here."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kvmodel import catalog
+from kvmodel.catalog import assumptions
+from kvmodel.catalog.prices import MOST_UTILIZATION, price_of
+from kvmodel.catalog.prices import ORDER as PRICES
+from kvmodel.errors import CaseError, bad_value
+from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.memory import gpu_memory, kv_cache
+from kvmodel.recovery import break_even, costs
+from kvmodel.recovery.comparison import Comparison, compare_case
+from kvmodel.units import GB, KIB, MS
+from kvmodel.words import say
+
+UNITS = {"KiB": KIB, "requests": 1, "ms": MS, "GB/s": GB, "times": 1}
+NEAR = 1.25  # a guess within this ratio of the answer is as good as the model's own band
+MOST_GUESS = 999_999_999.0
+LIMITS = {"events": (0.0, MOST_GUESS), "finished": (1.0, MOST_GUESS), "wait_s": (0.001, MOST_GUESS)}  # of counts
+FILE = "path"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One idea: `controls` are shown, `inputs` set, a number in `unit` or one of `options` is asked for."""
+
+    id: str
+    number: int
+    controls: tuple[str, ...]
+    unit: str = ""
+    options: tuple[str, ...] = ()
+    inputs: tuple[tuple[str, Any], ...] = ()
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a server counted: preemptions and finished requests of a time, and how long a request waits. [s]"""
+
+    events: float
+    finished: float
+    wait_s: float
+
+
+@functools.cache
+def steps() -> tuple[Step, ...]:
+    """All steps in order."""
+    rows = catalog.table(FILE)["step"]
+    return tuple(
+        Step(
+            **row | {"controls": tuple(row["controls"]), "options": tuple(row.get("options", ())),
+                     "inputs": tuple(row.get("inputs", {}).items())},
+            number=number,
+        )
+        for number, row in enumerate(rows, start=1)
+    )  # fmt: skip
+
+
+def step_of(given: str) -> Step:
+    """The step of a number as a link writes it. Raises CaseError with one sentence."""
+    every = steps()
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= len(every):
+        ends = {"least": 1, "greatest": len(every)}
+        raise bad_value("step", given[:40], say("a whole number from {least} to {greatest}", **ends))
+    return every[int(given) - 1]
+
+
+def case_of(step: Step, chosen: Mapping[str, Any]) -> Case:
+    """The Case of a step: the reader's model, GPU and length, what the step sets, and defaults. Raises CaseError."""
+    own = {field: chosen[field] for field in catalog.table(FILE)["own"]}
+    return Case(**own | dict(step.inputs))
+
+
+def default_server() -> Server:
+    return Server(**{name: assumptions.value("server", name, FILE) for name in ("events", "finished", "wait_s")})
+
+
+def answer(step: Step, result: Comparison, server: Server) -> float | str:
+    """The model's answer: a number in the step's unit, or one of its options. Raises CaseError where there is none."""
+    if step.id == "matter":
+        return "preemption" if preemption_share(result, server) > 1 / 2 else "queue"
+    if step.id == "remedy":
+        return first_remedy(step.options)
+    return NUMBERS[step.id](result, step) / UNITS[step.unit]
+
+
+def token_bytes(result: Comparison) -> float:
+    """KV of one token while every layer grows, over all GPUs. [bytes]"""
+    return _token_bytes(result.case)
+
+
+def _token_bytes(case: Case) -> float:
+    layers, value_bytes = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
+    one, two = (kv_cache.kv_bytes(layers, tokens, bytes_per_value=value_bytes) for tokens in (1, 2))
+    return float(two - one)
+
+
+def every_head_bytes(case: Case) -> float:
+    """As :func:`token_bytes` if each query head had a key and a value of its own (multi-head attention). [bytes]"""
+    model = catalog.model(case.model)
+    values = model.num_attention_heads * (model.qk_head_dim + model.value_head_dim)
+    layers = sum(group.layers for group in model.kv_layers if group.key_dim)
+    return float(layers * values * BYTES_PER_VALUE[case.kv_dtype])
+
+
+def budget(case: Case, utilization: float | None = None) -> gpu_memory.MemoryBudget:
+    """One GPU's memory."""
+    return gpu_memory.memory_budget(
+        catalog.model(case.model), catalog.gpu(case.gpu), tp=case.tp, utilization=utilization,
+        max_num_batched_tokens=case.max_num_batched_tokens,
+    )  # fmt: skip
+
+
+def requests_held(result: Comparison, pool_bytes: float | None = None) -> int:
+    """Requests of the Case's length that the pool holds at a time."""
+    pool = float(result.inputs.pool_bytes_per_gpu) if pool_bytes is None else pool_bytes
+    return math.floor(pool / float(costs.moved_bytes(result.inputs, result.inputs.tokens)))
+
+
+def preemption_s(result: Comparison, server: Server) -> float:
+    """GPU time that preemptions can cost a finished request: each at most one prefill alone, shared out. [s]"""
+    return server.events / server.finished * float(break_even.recompute_s(result.inputs))
+
+
+def preemption_share(result: Comparison, server: Server) -> float:
+    """That time over how long a request waits."""
+    return preemption_s(result, server) / server.wait_s
+
+
+def recompute_over_swap(result: Comparison) -> float:
+    """How many times as long as swap a recompute takes."""
+    return float(break_even.recompute_s(result.inputs) / break_even.swap_s(result.inputs))
+
+
+def even_rate(result: Comparison) -> float:
+    """Break-even copy rate. [bytes/s]"""
+    return float(break_even.copy_rate_of_equal_cost(result.inputs))
+
+
+def beside(result: Comparison, step: Step) -> Comparison:
+    """The same Case for the model that a step compares with. Raises DoesNotFit."""
+    return compare_case(replace(result.case, model=step.beside))
+
+
+NUMBERS: dict[str, Callable[[Comparison, Step], float]] = {
+    "token": lambda result, step: token_bytes(result),
+    "pool": lambda result, step: requests_held(result),
+    "copy": lambda result, step: float(break_even.swap_s(result.inputs)),
+    "prefill": lambda result, step: float(break_even.recompute_s(result.inputs)),
+    "even": lambda result, step: even_rate(result),
+    "gqa": lambda result, step: even_rate(result) / even_rate(beside(result, step)),
+    "pieces": lambda result, step: float(break_even.swap_s(result.inputs)),
+    "paper": lambda result, step: recompute_over_swap(result),
+}
+
+
+def in_order(remedies: tuple[str, ...]) -> tuple[str, ...]:
+    """Cheapest kind of price first: the rule of :mod:`kvmodel.diagnosis.advice`."""
+    return tuple(sorted(remedies, key=lambda remedy: PRICES.index(price_of(remedy))))
+
+
+def first_remedy(remedies: tuple[str, ...]) -> str:
+    return in_order(remedies)[0]
+
+
+def held_after(remedy: str, result: Comparison) -> int:
+    """Requests of the Case's length that the pool holds with a remedy; some leave the pool as it is."""
+    case = result.case
+    if remedy == "utilization":
+        return requests_held(result, budget(case, MOST_UTILIZATION).pool_bytes)
+    if remedy == "fp8-kv":
+        return requests_held(compare_case(replace(case, kv_dtype="fp8")))
+    if remedy == "gpus":
+        return requests_held(compare_case(replace(case, tp=2 * case.tp)))
+    return requests_held(result)
+
+
+def counted(key: str, given: str) -> float:
+    """A count of the reader's server as a link writes it. Raises CaseError with one sentence."""
+    low, high = LIMITS[key]
+    number = _number(given)
+    if not low <= number <= high:
+        ends = {"least": f"{low:,.0f}", "greatest": f"{high:,.0f}"}
+        raise bad_value(key, given[:40], say("a number from {least} to {greatest}", **ends))
+    return number
+
+
+def _number(given: str) -> float:
+    """Not a number (NaN) where the text is none."""
+    try:
+        return float(given)
+    except ValueError:
+        return math.nan
+
+
+def guess_of(step_id: str, given: str) -> float | str | None:
+    """A guess as a link writes it; None for a skipped question. Raises CaseError with one sentence."""
+    step = next((step for step in steps() if step.id == step_id), None)
+    if step is None:
+        named = ", ".join(step.id for step in steps())
+        raise CaseError(say("answers: {given!r} is no step; allowed: {named}", given=step_id[:40], named=named))
+    if given == "skip":
+        return None
+    if step.options:
+        if given in step.options:
+            return given
+        raise no_answer(step, given, ", ".join(step.options))
+    guess = _number(given)
+    if not 0 <= guess <= MOST_GUESS:
+        ends = {"least": 0, "greatest": f"{MOST_GUESS:,.0f}"}
+        raise no_answer(step, given, say("a number from {least} to {greatest}", **ends))
+    return guess
+
+
+def no_answer(step: Step, given: str, allowed: str) -> CaseError:
+    told = {"given": given[:40], "step": step.id, "allowed": allowed}
+    return CaseError(say("answers: {given!r} given for {step}; allowed: skip, {allowed}", **told))
+
+
+def gap(guess: float, answer: float) -> tuple[str, float]:
+    """Which way a guess missed ("near", "high", "low", "nothing") and by what factor, at least one."""
+    if guess == 0:
+        return "nothing", math.inf
+    ratio = guess / answer
+    if max(ratio, 1 / ratio) <= NEAR:
+        return "near", max(ratio, 1 / ratio)
+    return ("high", ratio) if ratio > 1 else ("low", 1 / ratio)

@@ -1,0 +1,215 @@
+"""A Hugging Face config.json -> the catalog's model row, to the byte, or a refusal that says why.
+
+Nothing of the file is run and nothing is fetched. What the file leaves open is either derived by the rules of the
+architecture, shown under `assumed`, or refused; a class's default dimensions are taken only with `assume_defaults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kvmodel import catalog
+from kvmodel.catalog import KvLayers, Model, ParameterCounts, custom_model
+from kvmodel.hf.attention import Attention, attention
+from kvmodel.hf.fields import ConfigRefused, Fields, language_section, refusal, require_decoder
+from kvmodel.hf.json_text import json_object, reason
+from kvmodel.hf.kinds import DRAFTS
+from kvmodel.hf.layers import Layer, kv_groups, read_layers
+from kvmodel.hf.parameters import VOCABULARY, Parameters, has_encoder
+from kvmodel.hf.weight_bytes import WeightBytes, asks_for_narrow_kv, count
+from kvmodel.units import MIB
+from kvmodel.words import say
+
+LARGEST_FILE_BYTES = 4 * MIB
+MOST_DRAFTS = 8
+LONGEST_CONTEXT = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length", "model_max_length",
+    "max_target_positions", "n_ctx", "context_length",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A model row from a config.json, what it rests on, and its parameters (None where the file is too short for them).
+
+    `used` has the keys that were read, by path; `assumed` those that the class filled in.
+    """
+
+    model: Model
+    model_type: str
+    section: str
+    used: dict[str, Any]
+    assumed: dict[str, Any]
+    notes: tuple[str, ...]
+    parameters: Parameters | None
+    fixed_bytes_transformers: float
+
+    @property
+    def text(self) -> str:
+        """The row as it goes into a link or a Case: see :mod:`kvmodel.catalog.custom_model`."""
+        return self.model.id
+
+
+def read_file(path: str, *, assume_defaults: bool = False, draft_layers: int = 0) -> Reading:
+    """Raises ConfigRefused where the file cannot be opened, is no JSON object or is refused by :func:`read`."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigRefused(f"config: {path[:80]!r} cannot be read: {getattr(error, 'strerror', error)}") from None
+    name = Path(path).stem
+    return read_text(content, name=name, assume_defaults=assume_defaults, draft_layers=draft_layers)
+
+
+def read_text(
+    content: bytes | str, *, name: str = "config", assume_defaults: bool = False, draft_layers: int = 0
+) -> Reading:
+    """As :func:`read`, of the text of a config.json of at most 4 MiB."""
+    if len(content) > LARGEST_FILE_BYTES:
+        raise ConfigRefused(say("config: more than 4 MiB given; allowed: a model's config.json"))
+    config = json_object(content)
+    try:
+        return read(config, name=name, assume_defaults=assume_defaults, draft_layers=draft_layers)
+    except RecursionError as error:  # a value that is to be shown
+        raise ConfigRefused(say("config: no JSON: {reason}", reason=reason(error))) from None
+
+
+def read(
+    config: Mapping[str, Any], *, name: str = "config", assume_defaults: bool = False, draft_layers: int = 0
+) -> Reading:
+    """The row of a config.json.
+
+    Parameters
+    ----------
+    name : what to call the model where the file has no `_name_or_path`.
+    assume_defaults : take the class's default for a dimension that is not in the file.
+    draft_layers : layers of a draft (EAGLE, MTP) that keep KV beside the model's own, each like a full layer.
+
+    Raises
+    ------
+    ConfigRefused : an unknown kind of attention, a dimension that is absent or ambiguous, a value of a wrong type.
+    """
+    if not 0 <= draft_layers <= MOST_DRAFTS:
+        ends = {"least": 0, "greatest": MOST_DRAFTS}
+        raise refusal("draft_layers", draft_layers, say("a whole number from {least} to {greatest}", **ends))
+    fields = language_section(config, assume_defaults=assume_defaults)
+    require_decoder(fields)
+    own = attention(fields)
+    layers = read_layers(fields, own)
+    groups = kv_groups(fields, layers, latent=own.latent, drafts=draft_layers)
+    counted = count(config, fields, own, layers)
+    row = model_row(fields, own, groups, counted.parameters, counted.stored, label_of(config, name))
+    text = custom_model.as_text(row)
+    return Reading(
+        model=catalog.model(text),
+        model_type=fields.model_type,
+        section=fields.path.rstrip(".") or "top level",
+        used=dict(sorted(fields.used.items())),
+        assumed=dict(sorted(fields.assumed.items())),
+        notes=(*notes(fields, own, layers, draft_layers), *counted.notes),
+        parameters=counted.parameters,
+        fixed_bytes_transformers=float(sum(layer.mixer.transformers_bytes for layer in layers if layer.mixer)),
+    )
+
+
+def label_of(config: Mapping[str, Any], name: str) -> str:
+    path = config.get("_name_or_path")
+    return path.rsplit("/", 1)[-1] if isinstance(path, str) and path else name
+
+
+def model_row(
+    fields: Fields,
+    own: Attention,
+    groups: tuple[KvLayers, ...],
+    counted: Parameters | None,
+    stored: WeightBytes | None,
+    label: str,
+) -> Model:
+    """Raises ConfigRefused, CatalogError where the numbers do not make a model."""
+    heads = own.full
+    latent_value = fields.whole("v_head_dim") if own.latent else None
+    listed = [entry for entry in own.by_layer or () if entry is not None]
+    if listed:
+        heads = max(listed, key=lambda entry: entry.kv_heads)
+    if not groups:
+        raise ConfigRefused(say("layers: none of the file's layers is known to keep anything of a token"))
+    rows: dict[str, Any] = {
+        "label": label,
+        "family": "custom",
+        "source": "reader",
+        "basis": "assumed",
+        "num_hidden_layers": own.num_hidden_layers,
+        "hidden_size": own.hidden_size,
+        "num_attention_heads": heads.query_heads,
+        "num_key_value_heads": heads.query_heads if own.latent else heads.kv_heads,
+        "head_dim": own.head_dim if own.latent else heads.key_dim,
+        "v_head_dim": latent_value or (heads.value_dim if heads.value_dim != heads.key_dim else None) or None,
+        "vocab_size": fields.whole(*VOCABULARY),
+        "max_position_embeddings": fields.whole(*LONGEST_CONTEXT, most=10**9),
+        "kv_layers": [vars(group) for group in groups],
+    }
+    if counted and stored:
+        rows |= {
+            "vocab_size": rows["vocab_size"] or fields.assumed.get(fields.path + "vocab_size"),
+            "num_experts": counted.experts,
+            "num_experts_per_tok": counted.experts_per_token,
+            "weight_bytes_per_parameter": stored.per_layer_parameter,
+            "expert_weight_bytes_per_parameter": stored.per_expert_parameter if counted.experts else None,
+            "counts": vars(
+                ParameterCounts(
+                    layer_matrices=counted.layer_matrices,
+                    expert=counted.expert,
+                    other=counted.embedding + counted.head + counted.small,
+                    mlp_width=counted.mlp_width,
+                    weight_bytes=stored.total,
+                )
+            ),
+        }
+    return catalog.validated("model", Model, "config", rows)
+
+
+def notes(fields: Fields, own: Attention, layers: list[Layer], draft_layers: int) -> tuple[str, ...]:
+    """What a reader should know of the row beside its numbers, a sentence each."""
+    said = []
+    crossing = [layer for layer in layers if layer.kind == "cross"]
+    if crossing and crossing[0].heads:
+        heads = crossing[0].heads
+        per_layer = 2 * heads.kv_heads * (heads.key_dim + heads.value_dim)
+        said.append(
+            say(
+                "{layers} cross-attention layers keep {size:,} bytes a layer and image token in bf16, "
+                "and nothing of the text",
+                layers=len(crossing),
+                size=per_layer,
+            )
+        )
+    if has_encoder(fields):
+        per_token = own.num_hidden_layers * 2 * own.full.kv_heads * (own.full.key_dim + own.full.value_dim)
+        said.append(
+            say(
+                "cross-attention keeps {size:,} bytes more in bf16 for each token of the encoder's input",
+                size=per_token,
+            )
+        )
+    if fields.whole(*DRAFTS, least=0, most=100) and not draft_layers:
+        said.append(say("the file's draft layers (MTP) are not counted; --draft-layers counts them"))
+    if draft_layers:
+        said.append(say("{count} draft layers are counted like the model's own full layers", count=draft_layers))
+    if any(layer.index_dim for layer in layers):
+        said.append(
+            say("index keys are counted at the cache's width; engines keep 132 bytes each under a 16-bit cache too")
+        )
+    if asks_for_narrow_kv(fields.outer, fields):
+        said.append(say("the checkpoint has scales for 8-bit KV; an engine may then choose it: kv_dtype says which"))
+    if any(layer.mixer for layer in layers):
+        said.append(say("states are counted as engines keep them: fp32, and kernel - 1 columns of a convolution"))
+    return tuple(said)
+
+
+def with_label(reading: Reading, label: str) -> Reading:
+    """The same reading under another name. Raises CatalogError for a name without letters or digits."""
+    text = custom_model.as_text(replace(reading.model, label=label))
+    return replace(reading, model=catalog.model(text))

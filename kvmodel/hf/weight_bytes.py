@@ -1,0 +1,178 @@
+"""Bytes of a checkpoint's weights: what is quantised, what stays in 16 bits. The KV cache's dtype never follows."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvmodel.hf.attention import Attention
+from kvmodel.hf.fields import ConfigRefused, Fields
+from kvmodel.hf.layers import Layer
+from kvmodel.hf.parameters import Parameters, checked, parameters
+from kvmodel.words import say
+
+OTHER_PARTS = (  # sections of what a model has beside its language model
+    "vision_config", "audio_config", "visual", "vit_config", "talker_config", "code2wav_config", "token2wav_config",
+)  # fmt: skip
+
+DTYPE_BYTES = {"float32": 4.0, "float": 4.0, "float16": 2.0, "half": 2.0, "bfloat16": 2.0, "float8_e4m3fn": 1.0}
+BITS = {  # bits of one weight where the file does not say: quant_method or quant_algo in lower case
+    "fp8": 8, "fbgemm_fp8": 8, "w8a8": 8, "w8a8_fp8": 8, "int8": 8, "nvfp4": 4, "w4a16_awq": 4, "mxfp4": 4, "awq": 4,
+    "gptq": 4, "bitsandbytes": 8, "w4a8": 4, "mxfp8": 8, "bitnet": 2, "torchao": 8, "quark": 8, "modelopt": 8,
+}  # fmt: skip
+LARGEST_GROUP = 32_768
+DEFAULT_GROUP = {"nvfp4": 16, "mxfp4": 32, "awq": 128, "gptq": 128}
+SCALE_BYTES = {
+    "nvfp4": 1.0,
+    "mxfp4": 1.0,
+}  # of one group's scale; others keep 16 bits, and a zero point of as many bits
+EXPERTS_ONLY = ("mxfp4",)  # gpt-oss: everything but the experts stays in 16 bits
+
+
+@dataclass(frozen=True)
+class WeightBytes:
+    """`total` of the whole language model; rates of the layers' matrices and of the experts'. [bytes]"""
+
+    total: float
+    per_layer_parameter: float
+    per_expert_parameter: float
+    method: str
+
+
+def weight_bytes(config: Mapping[str, Any], fields: Fields, counted: Parameters) -> WeightBytes:
+    """Embeddings, head, norms and routers stay in the checkpoint's dtype; so do parts that the file excludes."""
+    plain = plain_bytes(fields)
+    method, quantised = quantised_bytes(config, fields)
+    if quantised is None:
+        return WeightBytes(counted.total * plain, plain, plain, "none")
+    skipped = dict.fromkeys(PARTS, 1.0) if method in EXPERTS_ONLY else skipped_shares(config, fields)
+    attention_rate, mlp_rate = (quantised + (plain - quantised) * skipped[part] for part in ("attention", "mlp"))
+    layers = counted.attention * attention_rate + counted.mlp * mlp_rate + counted.router * plain
+    rest = (counted.embedding + counted.head + counted.small) * plain
+    routed = counted.experts * counted.expert * quantised
+    per_layer = layers / counted.layer_matrices if counted.layer_matrices else plain
+    return WeightBytes(layers + rest + routed, round(per_layer, 9), round(quantised, 9), method)
+
+
+def plain_bytes(fields: Fields) -> float:
+    """Bytes of an unquantised parameter: of the file's dtype, 2 where it has none."""
+    for name in ("dtype", "torch_dtype"):
+        for section in (fields.section, fields.outer):
+            value = section.get(name)
+            if isinstance(value, str) and value.removeprefix("torch.") in DTYPE_BYTES:
+                return DTYPE_BYTES[value.removeprefix("torch.")]
+    return 2.0
+
+
+def quantization(config: Mapping[str, Any], fields: Fields) -> Mapping[str, Any]:
+    """The file's quantisation, wherever it stands; empty without one."""
+    for section in (fields.section, config):
+        for name in ("quantization_config", "compression_config", "quantization"):
+            if isinstance(section.get(name), dict):
+                return dict(section[name])
+    return {}
+
+
+def quantised_bytes(config: Mapping[str, Any], fields: Fields) -> tuple[str, float | None]:
+    """Name of the method and bytes of a quantised weight with its scales; None where nothing is quantised."""
+    own = quantization(config, fields)
+    if not own:
+        return "none", None
+    names = (own.get(key) for key in ("quant_algo", "quant_method", "fmt"))
+    method = next((name for name in names if name and isinstance(name, str)), "").lower()
+    weights, bits = group_of(own)
+    if bits is None:
+        bits = 4 if own.get("load_in_4bit") else BITS.get(method, 8)
+    group = weights.get("group_size", own.get("group_size", own.get("q_group_size")))
+    usable = isinstance(group, int) and not isinstance(group, bool) and 0 < group <= LARGEST_GROUP
+    size = float(group) if usable else DEFAULT_GROUP.get(method, math.inf)
+    block = own.get("weight_block_size")
+    if isinstance(block, list) and all(isinstance(side, int) and 0 < side <= LARGEST_GROUP for side in block) and block:
+        size = float(math.prod(block))
+    scale = 4.0 if isinstance(block, list) else SCALE_BYTES.get(method, 2.0)
+    return method or "unnamed", bits / 8 + scale / size
+
+
+def group_of(own: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None]:
+    """The part that describes weights (compressed-tensors has it in a group), and their bits where it says so."""
+    weights: Mapping[str, Any] = own
+    groups = own.get("config_groups")
+    if isinstance(groups, dict):
+        for group in groups.values():
+            if isinstance(group, dict) and isinstance(group.get("weights"), dict):
+                weights = group["weights"]
+                break
+    bits = weights.get("num_bits", weights.get("bits", weights.get("w_bit")))
+    return weights, bits if isinstance(bits, int) and not isinstance(bits, bool) and 1 <= bits <= 16 else None
+
+
+PARTS = {
+    "attention": ("self_attn", "attention", "attn"),
+    "mlp": ("shared_expert", ".mlp.up_proj", ".mlp.gate_proj", ".mlp.down_proj", "mlp\\.("),
+}
+
+
+def skipped_shares(config: Mapping[str, Any], fields: Fields) -> dict[str, float]:
+    """Share of the layers whose attention, or whose MLPs that are not experts, the file leaves unquantised.
+
+    A pattern without a layer's number means all of them.
+    """
+    own = quantization(config, fields)
+    names = own.get("modules_to_not_convert") or own.get("ignore") or own.get("exclude_modules") or []
+    texts = (
+        [name for name in names if isinstance(name, str) and "vision" not in name] if isinstance(names, list) else []
+    )
+    layers = fields.whole("num_hidden_layers") or 1
+    return {
+        part: skipped_share([text for text in texts if any(map(text.__contains__, words))], layers)
+        for part, words in PARTS.items()
+    }
+
+
+def skipped_share(names: list[str], layers: int) -> float:
+    numbers = [re.search(r"layers\.([0-9]{1,4})(?:\.|$)", name) for name in names]
+    if any(number is None for number in numbers):
+        return 1.0
+    return min(1.0, len({number[1] for number in numbers if number}) / layers)
+
+
+def asks_for_narrow_kv(config: Mapping[str, Any], fields: Fields) -> bool:
+    """Whether the checkpoint brings scales for an 8-bit cache; a cache has its own dtype all the same."""
+    own = quantization(config, fields)
+    scheme = own.get("kv_cache_scheme")
+    return bool(own.get("kv_cache_quant_algo")) or (isinstance(scheme, dict) and scheme.get("num_bits") == 8)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Both None where they are not counted; `notes` say what a reader should know of them, a sentence each."""
+
+    parameters: Parameters | None
+    stored: WeightBytes | None
+    notes: tuple[str, ...]
+
+
+def count(config: Mapping[str, Any], fields: Fields, own: Attention, layers: list[Layer]) -> Counted:
+    try:
+        counted = parameters(fields, own, layers)
+        stored = weight_bytes(config, fields, counted) if counted else None
+    except ConfigRefused as error:
+        return Counted(None, None, (say("parameters are not counted: {reason}", reason=error),))
+    if counted is None:
+        short = say("parameters are not counted: the file or what is known of its class is too short for them")
+        return Counted(None, None, (short,))
+    notes = []
+    if not checked(fields.model_type):
+        notes.append(
+            say(
+                "parameters are an estimate: class {model_type} is counted in the plain form, unchecked",
+                model_type=fields.model_type,
+            )
+        )
+    others = [name for name in OTHER_PARTS if isinstance(config.get(name), dict)]
+    if others:
+        notes.append(say("weights are the language model's alone, without {parts}", parts=", ".join(others)))
+    return Counted(counted, stored, tuple(notes))

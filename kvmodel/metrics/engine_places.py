@@ -1,0 +1,60 @@
+"""Which engine of a server a series belongs to, told by its labels: data-parallel ranks, replicas, models."""
+
+from __future__ import annotations
+
+from kvmodel.errors import CaseError
+from kvmodel.metrics.exposition import Sample
+from kvmodel.metrics.metric_names import Meaning
+from kvmodel.words import say
+
+# Labels of copies of one scheduler: the largest value counts, not the sum.
+RANKS = ("tp_rank", "pp_rank", "moe_ep_rank", "pid")
+# Labels that tell engines apart where no gauge shows which ones do.
+IDENTITY = ("cluster", "namespace", "job", "instance", "pod", "model_name", "engine", "dp_rank")
+NOT_IDENTITY = {*RANKS, "priority", "le", "reason", "request_type", "kv_cache_block_type", "version", "__name__"}
+MOST_ENGINES = 2_000
+
+Tags = frozenset[tuple[str, str]]
+Read = tuple[Meaning, Sample]
+
+
+def places_of(read: list[Read]) -> dict[int, tuple[Tags | None, ...]]:
+    """The engines that each label set belongs to: one, or all it fits where it is a configuration's, else None: shared.
+
+    Engines are told apart by the labels of the gauges; a series that lacks some of them belongs where the rest fit.
+    """
+    gauges = {id(sample.labels): sample.labels for meaning, sample in read if meaning.kind == "gauge"}
+    labels = {id(sample.labels): sample.labels for _, sample in read}
+    if gauges:
+        keys = {key for found in gauges.values() for key in found} - NOT_IDENTITY
+    else:
+        keys = {key for found in labels.values() for key in found if key in IDENTITY}
+    tags = {
+        number: frozenset((key, value) for key, value in found.items() if key in keys)
+        for number, found in labels.items()
+    }
+    fitting = fits(set(tags.values()))
+    everywhere = {id(sample.labels) for meaning, sample in read if meaning.kind == "info"}
+    return {
+        number: fitting[own] if len(fitting[own]) == 1 or number in everywhere else (None,)
+        for number, own in tags.items()
+    }
+
+
+def fits(tags: set[Tags]) -> dict[Tags, tuple[Tags, ...]]:
+    """For each set of tags the largest ones that hold it, itself included. Raises CaseError for too many."""
+    by_keys: dict[frozenset[str], list[Tags]] = {}
+    for own in tags:
+        by_keys.setdefault(frozenset(key for key, _ in own), []).append(own)
+    found: dict[Tags, tuple[Tags, ...]] = {}
+    largest: list[Tags] = []
+    for keys, group in sorted(by_keys.items(), key=lambda item: -len(item[0])):
+        holders: dict[Tags, list[Tags]] = {}
+        for whole in largest:
+            holders.setdefault(frozenset(tag for tag in whole if tag[0] in keys), []).append(whole)
+        for own in group:
+            found[own] = tuple(holders.get(own, (own,)))
+        largest += [own for own in group if own not in holders]
+        if len(largest) > MOST_ENGINES:
+            raise CaseError(say("SCRAPE: more than {most:,} engines; allowed: fewer at a time", most=MOST_ENGINES))
+    return found

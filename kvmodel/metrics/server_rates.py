@@ -1,0 +1,128 @@
+"""Ratios, rates and quantiles of a server's window: preemptions per 100 finished requests, waiting share, latencies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kvmodel.metrics import histogram
+from kvmodel.metrics.server_state import Engine, first
+from kvmodel.metrics.server_window import Window
+
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Ratios and rates of a window; None is "not reported". Shares are of one."""
+
+    finished: float | None
+    preemptions: float | None
+    preemptions_per_100: float | None
+    waiting_share: float | None
+    prefix_hit_share: float | None
+    finished_per_s: float | None
+    generated_tokens_per_s: float | None
+    prompt_tokens_per_request: float | None
+    output_tokens_per_request: float | None
+    hit_share: tuple[float, float] | None  # of finished requests, preempted at least once: least and most
+    hit_twice_share: float | None
+    ttft_s: dict[str, float] | None
+    itl_s: dict[str, float] | None
+    queue_time_s: dict[str, float] | None
+
+
+def rates(window: Window) -> Rates:
+    """The ratios of a window."""
+    counters, observed = window.increase.counters, window.increase.histograms
+    finished, preemptions = counters.get("finished"), counters.get("preemptions")
+    return Rates(
+        finished=finished,
+        preemptions=preemptions,
+        preemptions_per_100=share(preemptions, finished, 100),
+        waiting_share=waiting_share(window.engine),
+        prefix_hit_share=prefix_hit_share(window.increase),
+        finished_per_s=share(finished, window.seconds),
+        generated_tokens_per_s=share(counters.get("generation_tokens"), window.seconds),
+        prompt_tokens_per_request=mean_length(window.increase, "prompt_length", "prompt_tokens"),
+        output_tokens_per_request=mean_length(window.increase, "output_length", "generation_tokens"),
+        hit_share=hit_share(observed.get("preempted_times")),
+        hit_twice_share=hit_twice_share(observed.get("preempted_times")),
+        ttft_s=quantiles(observed.get("ttft")),
+        itl_s=quantiles(observed.get("itl")),
+        queue_time_s=quantiles(observed.get("queue_time")),
+    )
+
+
+def share(part: float | None, of: float | None, times: float = 1.0) -> float | None:
+    """`part` of `of`, None where either is not reported or there is nothing to divide by."""
+    return times * part / of if part is not None and of else None
+
+
+def waiting_share(engine: Engine) -> float | None:
+    """Waiting requests among all that are waiting or running."""
+    waiting, running = engine.gauges.get("waiting"), engine.gauges.get("running")
+    if waiting is None or running is None:
+        return None
+    return waiting / (waiting + running) if waiting else 0.0
+
+
+def prefix_hit_share(increase: Engine) -> float | None:
+    """Tokens found in the prefix cache among those looked up; preempted requests' lookups are in neither (vLLM)."""
+    counters = increase.counters
+    if "prefix_queries" in counters:
+        return share(counters.get("prefix_hits"), counters["prefix_queries"])
+    return share(counters.get("cached_tokens"), counters.get("prompt_tokens"))
+
+
+def mean_length(increase: Engine, lengths: str, tokens: str) -> float | None:
+    """Tokens of a request: of those that finished where a histogram has them, else tokens counted by those finished.
+
+    The second is too high while many requests are still running, and too low after many have ended at once.
+    """
+    observed = increase.histograms.get(lengths)
+    from_lengths = observed.mean if observed is not None else None
+    return first(from_lengths, share(increase.counters.get(tokens), increase.counters.get("finished")))
+
+
+def quantiles(observed: histogram.Histogram | None) -> dict[str, float] | None:
+    """Quantiles and mean of a histogram, None where nothing was observed."""
+    if observed is None or observed.count <= 0:
+        return None
+    found = {name: histogram.quantile(part, observed) for name, part in QUANTILES.items()} | {"mean": observed.mean}
+    return {name: value for name, value in found.items() if value is not None} or None
+
+
+def hit_share(times: histogram.Histogram | None) -> tuple[float, float] | None:
+    """Least and most share of finished requests that were preempted at least once.
+
+    With a bucket below 1 it is read off. vLLM's own first bucket is 1, which mixes none and one; but the sum of all
+    times less those of the requests in higher buckets leaves the requests with exactly one.
+    """
+    if times is None or times.count <= 0 or not times.bounds:
+        return None
+    below_one = [count for bound, count in zip(times.bounds, times.counts, strict=True) if bound < 1]
+    if below_one:
+        exact = 1 - below_one[-1] / times.count
+        return exact, exact
+    if times.total is None or 1.0 not in times.bounds:
+        return None
+    at_most = dict(zip(times.bounds, times.counts, strict=True))
+    several = times.count - at_most[1.0]
+    fewest, most, lower = 0.0, 0.0, 1.0
+    for bound, count in zip(times.bounds, times.counts, strict=True):
+        if bound > 1:
+            inside = count - at_most[lower]
+            fewest += inside * (math.floor(lower) + 1)
+            most += inside * bound if inside else 0.0
+            lower = bound
+    once_most = min(max(times.total - fewest, 0.0), at_most[1.0])
+    once_least = min(max(times.total - most, 0.0), once_most)
+    return (several + once_least) / times.count, (several + once_most) / times.count
+
+
+def hit_twice_share(times: histogram.Histogram | None) -> float | None:
+    """Share of finished requests that were preempted at least twice."""
+    if times is None or times.count <= 0 or 1.0 not in times.bounds:
+        return None
+    return 1 - times.counts[times.bounds.index(1.0)] / times.count

@@ -1,0 +1,202 @@
+"""What a scrape says of a server: its engines, each with gauges, counters, histograms and configuration.
+
+A missing key is "not reported", never zero. Of two names for one meaning the newer that is reported counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kvmodel.metrics import metric_names
+from kvmodel.metrics.engine_places import RANKS, Read, Tags, places_of
+from kvmodel.metrics.exposition import LARGEST_VALUE, Scrape, number_of
+from kvmodel.metrics.histogram import Histogram, histogram
+from kvmodel.words import say
+
+ADDED = ("running", "waiting", "deferred", "swapped", "retracted_now")  # gauges that add up; of others the largest
+UNSET = {"none", "null", "", "nan"}
+HEAD_BYTES = 128
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine (a data-parallel rank has its own); shares are of one, times in s."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+    gauges: dict[str, float] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+    config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def block_tokens(self) -> float | None:
+        """Tokens of a KV block."""
+        return first(self.gauges.get("block_tokens"), self.setting("block_size"), self.setting("page_size"))
+
+    @property
+    def pool_tokens(self) -> float | None:
+        """Tokens that the KV pool holds: as the engine says it, else blocks times block size."""
+        told = first(self.gauges.get("pool_tokens"), self.setting("kv_cache_size_tokens"))
+        blocks = first(self.gauges.get("pool_blocks"), self.setting("num_gpu_blocks"), self.setting("num_pages"))
+        if told is not None or blocks is None or self.block_tokens is None:
+            return told
+        return blocks * self.block_tokens
+
+    @property
+    def kv_bytes_per_token(self) -> float | None:
+        """KV of a token on each GPU, told by V0's host pool: its bytes hold exactly so many blocks.
+
+        The one multiple of 128 bytes (a head's width in 8 bits) that gives this number of blocks, else None.
+        """
+        host, blocks = self.setting("swap_space_bytes"), self.setting("num_cpu_blocks")
+        if not host or not blocks or not self.block_tokens:
+            return None
+        least, most = host / (blocks + 1) / self.block_tokens, host / blocks / self.block_tokens
+        candidate = math.floor(most / HEAD_BYTES) * HEAD_BYTES
+        return float(candidate) if candidate > least and candidate - HEAD_BYTES <= least else None
+
+    @property
+    def usage(self) -> float | None:
+        """Share of the pool in use. Exporters that count in percent are read as such."""
+        usage = self.gauges.get("usage")
+        return usage / 100 if usage is not None and usage > 1 else usage
+
+    def setting(self, name: str) -> float | None:
+        """A number among the configuration's labels."""
+        value = number_of(self.config.get(name, "None"))
+        return value if value is not None and 0 < value <= LARGEST_VALUE else None
+
+
+@dataclass(frozen=True)
+class Server:
+    """The engines of a scrape. `shared` is what no single engine can be given, `names` the names read by meaning."""
+
+    product: str
+    engines: tuple[Engine, ...]
+    shared: Engine
+    names: dict[str, str]
+    process: dict[str, float]
+    notes: tuple[str, ...]
+
+
+def first(*values: float | None) -> float | None:
+    """The first that is reported."""
+    return next((value for value in values if value is not None), None)
+
+
+def server(scrape: Scrape) -> Server | None:
+    """The server behind a scrape, None where no series of an engine is in it. Raises CaseError for too many engines."""
+    read = [
+        (meaning, sample)
+        for sample in scrape.samples
+        for meaning in metric_names.meanings(sample.name)
+        if meaning.only is None or sample.labels.get(meaning.only[0]) == meaning.only[1]
+    ]
+    counted = Counter(meaning.engine for meaning, _ in read)
+    if not counted:
+        return None
+    product, _ = counted.most_common(1)[0]
+    mine = [(meaning, sample) for meaning, sample in read if meaning.engine == product]
+    places = places_of(mine)
+    parts: dict[Tags | None, list[Read]] = {}
+    for meaning, sample in mine:
+        for place in places[id(sample.labels)]:
+            parts.setdefault(place, []).append((meaning, sample))
+    others = ", ".join(metric_names.label(other) for other in counted if other != product)
+    left_out = (say("series of {others} are in it too, and were left out", others=others),) if others else ()
+    shared = engine(parts.pop(None, []), {})
+    return Server(
+        product=product,
+        engines=tuple(engine(parts[tags], dict(sorted(tags))) for tags in sorted(filter(None, parts), key=sorted))
+        or (engine(parts.pop(frozenset(), []), {}),),
+        shared=shared,
+        names=names_of(mine),
+        process=process_of(scrape),
+        notes=(*scrape.notes, *left_out),
+    )
+
+
+def process_of(scrape: Scrape) -> dict[str, float]:
+    """What the Python process says of itself, and when the first counter was made; nothing where several are in one."""
+    values: dict[str, list[float]] = {}
+    for sample in scrape.samples:
+        word = metric_names.process_word(sample.name)
+        if word is not None and sample.value is not None:
+            values.setdefault(word, []).append(sample.value)
+    return {word: min(found) for word, found in values.items() if word == "created" or len(found) == 1}
+
+
+def names_of(read: Iterable[Read]) -> dict[str, str]:
+    """What each meaning was read from, as PromQL selects it: the name as scraped, a histogram's without its suffix."""
+    best: dict[str, tuple[int, str]] = {}
+    for meaning, sample in read:
+        name = sample.name.removesuffix(f"_{meaning.part}") if meaning.part else sample.name
+        if meaning.only is not None:
+            name += '{{{}="{}"}}'.format(*meaning.only)
+        if sample.value is not None and (meaning.word not in best or meaning.rank < best[meaning.word][0]):
+            best[meaning.word] = meaning.rank, name
+    return {word: name for word, (_, name) in best.items()}
+
+
+def engine(read: list[Read], labels: dict[str, str]) -> Engine:
+    """One engine from its series."""
+    config: dict[str, str] = {}
+    series: dict[tuple[str, str], dict[int, list[Read]]] = {}
+    for meaning, sample in read:
+        if meaning.kind == "info":
+            config |= {key: value for key, value in sample.labels.items() if value.strip().lower() not in UNSET}
+        elif sample.value is not None:
+            series.setdefault((meaning.kind, meaning.word), {}).setdefault(meaning.rank, []).append((meaning, sample))
+    gauges: dict[str, float] = {}
+    counters: dict[str, float] = {}
+    histograms: dict[str, Histogram] = {}
+    for (kind, word), by_rank in series.items():
+        newest = by_rank[min(by_rank)]
+        if kind == "histogram":
+            if (observed := histogram_of(newest)) is not None:
+                histograms[word] = observed
+        elif kind == "counter":
+            counters |= by_reason(newest) if word == "finished" else {}
+            counters[word] = max(added(newest).values())
+        else:
+            values = added(newest).values() if word in ADDED else [sample.value or 0.0 for _, sample in newest]
+            gauges[word] = max(values)
+    return Engine(labels, gauges, counters, histograms, config)
+
+
+def by_reason(read: list[Read]) -> dict[str, float]:
+    """Finished requests by the reason they ended, as counters of their own: "finished.stop"."""
+    sums: dict[str, float] = {}
+    for _, sample in read:
+        if reason := sample.labels.get("finished_reason"):
+            sums[f"finished.{reason}"] = sums.get(f"finished.{reason}", 0.0) + (sample.value or 0.0)
+    return sums
+
+
+def added(read: list[Read]) -> dict[tuple[str | None, ...], float]:
+    """Sums by rank: over finish reasons and the like, but over priorities only where no total is given beside them."""
+    whole = [sample for _, sample in read if not sample.labels.get("priority")]
+    sums: dict[tuple[str | None, ...], float] = {}
+    for sample in whole or [sample for _, sample in read]:
+        rank = tuple(sample.labels.get(key) for key in RANKS)
+        sums[rank] = sums.get(rank, 0.0) + (sample.value or 0.0)
+    return sums
+
+
+def histogram_of(read: list[Read]) -> Histogram | None:
+    """The histogram of one engine; of several ranks the one that has observed most."""
+    by_rank: dict[tuple[str | None, ...], dict[str, dict[float, float]]] = {}
+    for meaning, sample in read:
+        rank = tuple(sample.labels.get(key) for key in RANKS)
+        bound = sample.le if meaning.part == "bucket" else math.inf
+        if bound is not None and sample.value is not None:
+            part = by_rank.setdefault(rank, {}).setdefault(meaning.part, {})
+            part[bound] = part.get(bound, 0.0) + sample.value
+    built = [
+        histogram(parts.get("bucket", {}), parts.get("sum", {}).get(math.inf), parts.get("count", {}).get(math.inf))
+        for parts in by_rank.values()
+    ]
+    return max(filter(None, built), key=lambda observed: observed.count, default=None)

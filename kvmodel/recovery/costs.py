@@ -1,0 +1,184 @@
+"""What one copy, one prefill and one wait cost for a case's numbers: the pieces that every strategy is priced from.
+
+All of it broadcasts over arrays in :class:`kvmodel.recovery.resolve.Inputs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kvmodel.arrays import Numbers, nowhere
+from kvmodel.memory import kv_cache
+from kvmodel.recovery.resolve import Inputs
+from kvmodel.timing import engine_time, step_time, transfer
+
+
+def at(inputs: Inputs, **changed: object) -> Inputs:
+    """The same inputs with some replaced: `at(inputs, tokens=np.geomspace(128, 131072, 160))`."""
+    return replace(inputs, **changed)  # type: ignore[arg-type]
+
+
+def moved_bytes(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Bytes of whole blocks that one GPU copies for `tokens`."""
+    return kv_cache.kv_bytes_in_blocks(
+        inputs.kv_layers,
+        tokens,
+        block_tokens=inputs.block_tokens,
+        bytes_per_value=inputs.bytes_per_value,
+        tp=inputs.tp,
+    )
+
+
+def copy_count(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Copies that each GPU makes one way for `tokens`."""
+    return kv_cache.copies(
+        inputs.kv_layers,
+        tokens,
+        block_tokens=inputs.block_tokens,
+        layout=inputs.layout,
+        runs_per_block=inputs.runs_per_block,
+    )
+
+
+def out_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds to copy the KV of `tokens` to the host (D2H)."""
+    rate = transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
+    return transfer.copy_s(
+        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_d2h_s, link_bytes_per_s=rate
+    )
+
+
+def copy_in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds to copy the KV of `tokens` back (H2D): the link and the calls, nothing of the engine."""
+    rate = transfer.shared_rate_bytes_per_s(inputs.h2d_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
+    if inputs.small_loads is not None:
+        slower = np.minimum(rate, inputs.small_loads.most_bytes_per_s)
+        rate = np.where(small_in(inputs, tokens), slower, rate)
+    per_copy_s = per_copy_in_s(inputs, tokens)
+    return transfer.copy_s(
+        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=per_copy_s, link_bytes_per_s=rate
+    )
+
+
+def per_copy_in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Fixed cost of each copy of a load of `tokens`. [s]"""
+    small = inputs.small_loads
+    if small is None:
+        return inputs.per_copy_h2d_s
+    return np.where(small_in(inputs, tokens), small.per_copy_s, inputs.per_copy_h2d_s)
+
+
+def small_in(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Whether a load of `tokens` is of pieces below the path's cliff."""
+    cliff_bytes = inputs.small_loads.cliff_bytes if inputs.small_loads else 0.0
+    return transfer.below_cliff(copy_count(inputs, tokens), moved_bytes(inputs, tokens), cliff_bytes)
+
+
+def load_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds to load the KV of `tokens` through the engine, its time for each block and each load included."""
+    loading_s = (copy_in_s(inputs, tokens) + inputs.load_overhead_s) * (tokens > 0)
+    if nowhere(inputs.load_s_per_block):
+        return loading_s
+    blocks = kv_cache.copies(inputs.kv_layers, tokens, block_tokens=inputs.block_tokens, layout="contiguous")
+    return loading_s + blocks * inputs.load_s_per_block
+
+
+def in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds from the start of a load of `tokens` to the request's next token: the step after it included."""
+    return load_s(inputs, tokens) + inputs.next_token_s * (tokens > 0)
+
+
+def pin_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Seconds to lock the host memory of `tokens`, once; nothing where it is locked already."""
+    return 0.0 if nowhere(inputs.pin_s_per_byte) else moved_bytes(inputs, tokens) * inputs.pin_s_per_byte
+
+
+def out_gpu_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """GPU time that a copy out takes from others: the share of its multiprocessors that a copy kernel holds. [s]"""
+    return 0.0 if nowhere(inputs.sm_share) else inputs.sm_share * out_s(inputs, tokens)
+
+
+def in_gpu_s(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """As :func:`out_gpu_s` for a copy in; pieces below a cliff are copied in their own way."""
+    share, small = inputs.sm_share, inputs.small_loads
+    if small is None and nowhere(share):
+        return 0.0
+    if small is not None:
+        share = np.where(small_in(inputs, tokens), small.sm_share, share)
+    return share * copy_in_s(inputs, tokens)
+
+
+def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
+    """Seconds to prefill with the GPU to itself, as the engine of the chosen timing takes."""
+    if nowhere(new_tokens):
+        return 0.0
+    kernels_s = step_time.prefill_s(
+        new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
+    )
+    steps = np.ceil(new_tokens / inputs.max_num_batched_tokens)
+    return engine_time.request_s(kernels_s, steps, inputs) * (new_tokens > 0)
+
+
+def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:
+    """Seconds that a prefill adds to the running batch's steps; NaN where that batch exceeds the pool."""
+    if nowhere(new_tokens):
+        return 0.0
+    kernels_s = step_time.marginal_prefill_s(
+        new_tokens,
+        past_tokens,
+        inputs.shape,
+        inputs.gpu,
+        decode_sequences=inputs.decode_batch,
+        decode_kv_bytes_per_gpu=batch_kv_bytes(inputs),
+        max_num_batched_tokens=inputs.max_num_batched_tokens,
+        tp=inputs.tp,
+    )
+    unknown = ~batch_fits(inputs) & np.greater(new_tokens, 0)
+    return np.where(unknown, np.nan, inputs.engine_factor * kernels_s)
+
+
+def batch_kv_bytes(inputs: Inputs) -> Numbers:
+    """KV of the running decodes on each GPU. [bytes]"""
+    return inputs.decode_batch * moved_bytes(inputs, inputs.decode_context)
+
+
+def batch_fits(inputs: Inputs) -> np.ndarray:
+    """Whether the running batch's own KV fits in the pool."""
+    return batch_kv_bytes(inputs) <= inputs.pool_bytes_per_gpu
+
+
+def decode_step_s(inputs: Inputs) -> Numbers:
+    """Seconds of one step of the running batch, as the engine of the chosen timing takes."""
+    kernels_s = step_time.decode_s(inputs.decode_batch, batch_kv_bytes(inputs), inputs.shape, inputs.gpu, tp=inputs.tp)
+    return engine_time.decode_step_s(kernels_s, inputs.decode_batch, inputs)
+
+
+def wait_for_blocks_s(inputs: Inputs) -> Numbers:
+    r"""Seconds until the running batch has released the blocks that the victim needs; every strategy pays it.
+
+    .. math:: t = \frac{S\, R}{D\, c}\, t_\text{step}
+
+    D requests of context c finish every R steps and release `D (c + R)` tokens while the others take `D R`.
+    NaN without a running batch that fits. An estimate: the scheduler simulation gives the real one.
+    """
+    return _released_after_s(inputs, inputs.tokens, inputs.decode_context)
+
+
+def queue_s(inputs: Inputs) -> Numbers:
+    r"""Seconds in the queue where prompt and output are reserved before a request starts.
+
+    .. math:: t = \frac{(S + R)\, R}{D\, (c + R)}\, t_\text{step}
+
+    Nobody grows into free blocks then, so each finished request releases its whole reservation. An estimate.
+    """
+    reserved = inputs.tokens + inputs.remaining_output
+    return _released_after_s(inputs, reserved, inputs.decode_context + inputs.remaining_output)
+
+
+def _released_after_s(inputs: Inputs, tokens: Numbers, released_per_request: Numbers) -> Numbers:
+    released = inputs.decode_batch * released_per_request
+    running = (released > 0) & batch_fits(inputs)
+    steps = np.multiply(tokens, inputs.remaining_output) / np.where(running, released, np.nan)
+    return steps * decode_step_s(inputs)

@@ -1,0 +1,83 @@
+"""What each strategy's delay is made of at one point, for the stacked bars and the why-trace."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kvmodel.recovery import costs, strategies
+from kvmodel.recovery.costs import at
+from kvmodel.recovery.resolve import Inputs
+from kvmodel.timing import step_time
+
+PARTS = (
+    "wait for blocks", "queue", "pinning", "per-copy out", "wire out", "per-copy in", "wire in",
+    "linear", "attention", "activations", "all-reduce", "launch", "engine",
+)  # fmt: skip
+
+
+def parts(inputs: Inputs) -> dict[str, dict[str, float]]:
+    """Seconds by strategy and part for one preemption (scalars); without `wait for blocks` they add up to its delay.
+
+    Of `both`, whose halves run at once, the slower half is shown.
+    """
+    one = at(inputs, preemptions=1)
+    context = float(np.asarray(one.tokens))
+    past = float(np.asarray(one.survival)) * context
+    blocks_s = {"wait for blocks": float(costs.wait_for_blocks_s(one))}
+    stored = float(np.asarray(strategies.stored_tokens(one, np.asarray(context))))
+    load = max(stored - past, 0.0)
+    split = float(strategies.both(one).recomputed_tokens)
+    recomputing, loading = recompute_parts(one, split, past), in_parts(one, context - past - split)
+    return {
+        "wait": {"queue": float(costs.queue_s(one))},
+        "recompute": blocks_s | recompute_parts(one, context - past, past),
+        "swap": blocks_s | out_parts(one, context) | in_parts(one, context),
+        "offload": blocks_s
+        | added(
+            in_parts(one, load, then_prefill=context > max(stored, past)),
+            recompute_parts(one, context - max(stored, past), max(stored, past)),
+        ),
+        "both": blocks_s | max(recomputing, loading, key=lambda half: sum(half.values())),
+    }
+
+
+def recompute_parts(inputs: Inputs, new_tokens: float, past_tokens: float) -> dict[str, float]:
+    """A prefill alone: its kernels, and what the engine adds."""
+    if new_tokens <= 0:
+        return {}
+    kernels = step_time.prefill_parts_s(
+        new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
+    )
+    whole_s = costs.prefill_alone_s(inputs, new_tokens, past_tokens)
+    return {name: float(seconds) for name, seconds in kernels.items()} | {
+        "engine": float(whole_s - sum(kernels.values(), start=np.zeros(())))
+    }
+
+
+def out_parts(inputs: Inputs, tokens: float) -> dict[str, float]:
+    """A copy to the host: memory locked for it, the calls, and the bytes on the wire."""
+    calls_s = costs.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_d2h_s)
+    return {
+        "pinning": float(costs.pin_s(inputs, tokens)),
+        "per-copy out": float(calls_s),
+        "wire out": float(costs.out_s(inputs, tokens) - calls_s),
+    }
+
+
+def in_parts(inputs: Inputs, tokens: float, *, then_prefill: bool = False) -> dict[str, float]:
+    """A load: the calls, the bytes on the wire, and what the engine adds, up to the next token or a prefill."""
+    if tokens <= 0:
+        return {}
+    copies, copying_s = costs.copy_count(inputs, tokens), costs.copy_in_s(inputs, tokens)
+    calls_s = copies * np.asarray(costs.per_copy_in_s(inputs, tokens))
+    loaded_s = costs.load_s(inputs, tokens) if then_prefill else costs.in_s(inputs, tokens)
+    return {
+        "per-copy in": float(calls_s),
+        "wire in": float(copying_s - calls_s),
+        "engine": float(loaded_s - copying_s),
+    }
+
+
+def added(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    """Part by part."""
+    return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in {**first, **second}}

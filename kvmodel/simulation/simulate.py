@@ -1,0 +1,160 @@
+"""A Case under a workload: the engine simulated request by request, in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvmodel import catalog
+from kvmodel.errors import CaseError, DoesNotFit, bad_value
+from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.memory import gpu_memory, kv_cache
+from kvmodel.recovery import resolve
+from kvmodel.recovery.resolve import Inputs
+from kvmodel.scheduler import loop, others, vllm
+from kvmodel.scheduler.log import Log
+from kvmodel.scheduler.state import Policy, Requests, Settings
+from kvmodel.simulation.results import Results, collect
+from kvmodel.simulation.step_clock import StepTimes
+from kvmodel.simulation.workload import Workload
+from kvmodel.units import GIB, format_bytes
+from kvmodel.words import say
+
+SCHEDULERS: dict[str, tuple[Policy, str]] = {  # with the policy of a Case whose way of copying it has
+    "vllm-v1": (vllm.VLLM_V1, "vllm-v1"),
+    "vllm-v1-first-chunk": (vllm.VLLM_V1_FIRST_CHUNK, "vllm-v1"),
+    "vllm-v1-offload": (vllm.VLLM_V1_OFFLOAD, "vllm-v1-offload"),
+    "vllm-v1-offload-all": (vllm.VLLM_V1_OFFLOAD_ALL, "vllm-v1-offload"),
+    "vllm-v0": (vllm.VLLM_V0, "vllm-v0"),
+    "vllm-v0-swap": (vllm.VLLM_V0_SWAP, "vllm-v0"),
+    "sglang": (others.SGLANG, "sglang"),
+    "sglang-hicache": (others.SGLANG_HICACHE, "sglang-hicache"),
+    "trtllm-no-evict": (others.TRTLLM_NO_EVICT, "trtllm-no-evict"),
+    "trtllm-suspend": (others.TRTLLM_SUSPEND, "trtllm-suspend"),
+    "wait": (vllm.WAIT, "ideal"),
+}
+V0_WATERMARK = 0.01  # vLLM 0.6.6: BlockSpaceManager's own, not a setting
+MOST_BLOCKS = 100_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """How the engine of a Case is started, beyond the Case. None: the engine's own default.
+
+    Raises CaseError where a value is out of its limits.
+    """
+
+    scheduler: str = "vllm-v1"
+    num_blocks: int | None = None  # None: what the GPU's memory leaves
+    utilization: float | None = None
+    max_num_seqs: int | None = None
+    watermark: float | None = None
+    prefix_caching: bool = True
+    by_priority: bool = False
+    host_gib: float | None = None  # None: twice the pool on the GPU
+
+    def __post_init__(self) -> None:
+        if self.scheduler not in SCHEDULERS:
+            raise bad_value("scheduler", self.scheduler[:40], ", ".join(SCHEDULERS))
+        limits = {
+            "num_blocks": (1, MOST_BLOCKS), "utilization": (0.01, 1), "max_num_seqs": (1, 100_000),
+            "watermark": (0, 0.99), "host_gib": (0, 1_000_000),
+        }  # fmt: skip
+        for field, (low, high) in limits.items():
+            value = getattr(self, field)
+            if value is not None and not low <= value <= high:
+                told = {"field": field, "value": value, "low": low, "high": high}
+                raise CaseError(say("{field}: {value:,} given; allowed: {low:,} to {high:,}", **told))
+
+
+def simulate(case: Case, workload: Workload, engine: Engine = Engine(), *, every_s: float = 1.0) -> Results:
+    """Run a workload through the engine of a Case: every request's times, samples every `every_s`, and the totals.
+
+    Raises
+    ------
+    DoesNotFit : the weights leave no pool.
+    CaseError : a request is too long for the pool.
+    """
+    policy, copies_as = SCHEDULERS[engine.scheduler]
+    inputs = step_inputs(replace(case, policy=copies_as))
+    settings = engine_settings(case, engine, inputs)
+    require_requests_fit(workload, settings)
+    requests = Requests(
+        workload.prompt_tokens.tolist(),
+        workload.output_tokens.tolist(),
+        (workload.arrival_s + float(inputs.request_overhead_s)).tolist(),
+        workload.priority.tolist(),
+        workload.clients,
+        workload.think_s + float(inputs.request_overhead_s),
+    )
+    clock, log = StepTimes(inputs), Log(len(workload), every_s)
+    state = loop.run(requests, settings, policy, clock, log)
+    return collect(state, float(inputs.request_overhead_s))
+
+
+def step_inputs(case: Case) -> Inputs:
+    """The numbers of a Case that a step depends on; those of its one preempted request do not matter here."""
+    return resolve.inputs(replace(case, tokens=1, generated_tokens=0, preemptions=1, decode_batch=0))
+
+
+def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
+    """What the engine is started with: its pool in blocks of all layers, as without a hybrid KV manager."""
+    one_block = block_bytes(case)
+    blocks = engine.num_blocks
+    if blocks is None:
+        blocks = int(pool_bytes(case, engine) // one_block)
+    if blocks < 1:
+        size = format_bytes(one_block)
+        raise DoesNotFit(say("block_tokens: no block of {size} fits; allowed: smaller blocks, more GPUs", size=size))
+    v0 = engine.scheduler.startswith("vllm-v0")
+    own_watermark = V0_WATERMARK if v0 else 0.0
+    return Settings(
+        num_blocks=blocks,
+        block_tokens=case.block_tokens,
+        max_num_seqs=default_max_num_seqs(case) if engine.max_num_seqs is None else engine.max_num_seqs,
+        max_num_batched_tokens=case.max_num_batched_tokens,
+        watermark=own_watermark if engine.watermark is None else engine.watermark,
+        prefix_caching=engine.prefix_caching and not v0,
+        by_priority=engine.by_priority,
+        host_blocks=2 * blocks if engine.host_gib is None else int(engine.host_gib * GIB / case.tp // one_block),
+    )
+
+
+def block_bytes(case: Case) -> float:
+    """KV of a block on one GPU, in all layers. [bytes]"""
+    layers, width = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
+    return float(kv_cache.kv_bytes_hybrid_off(layers, case.block_tokens, bytes_per_value=width, tp=case.tp))
+
+
+def pool_bytes(case: Case, engine: Engine) -> float:
+    """KV memory of one GPU. [bytes]"""
+    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
+    budget = gpu_memory.memory_budget(
+        model, gpu, tp=case.tp, max_num_batched_tokens=case.max_num_batched_tokens, utilization=engine.utilization
+    )
+    return gpu_memory.require_pool(budget, model, gpu, case.tp)
+
+
+def default_max_num_seqs(case: Case) -> int:
+    """vLLM 0.33: 1,024 on GPUs of 70 GiB and more but the A100, else 256, and no more than a step's tokens.
+
+    Source: `arg_utils.py::get_batch_defaults`.
+    """
+    large = catalog.gpu(case.gpu).memory_bytes >= 70 * GIB and "a100" not in case.gpu
+    return min(1024 if large else 256, case.max_num_batched_tokens)
+
+
+def require_requests_fit(workload: Workload, settings: Settings) -> None:
+    """Raises CaseError where a request could never finish: all its tokens but the last have to be held."""
+    longest = int((workload.prompt_tokens + workload.output_tokens).max())
+    most = settings.num_blocks * settings.block_tokens + 1
+    if longest > most:
+        raise CaseError(
+            say(
+                "prompt_tokens + output_tokens: {longest:,} of one request given; allowed: up to {most:,}, "
+                "what {blocks:,} blocks of {block_tokens} tokens hold",
+                longest=longest,
+                most=most,
+                blocks=settings.num_blocks,
+                block_tokens=settings.block_tokens,
+            )
+        )

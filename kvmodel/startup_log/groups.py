@@ -1,0 +1,95 @@
+"""A log of a model whose layers do not all grow alike, against the groups of layers that vLLM V1 makes."""
+
+from __future__ import annotations
+
+from kvmodel.memory import printouts
+from kvmodel.startup_log.finding import Finding, Named, gib
+from kvmodel.startup_log.log_reader import LogFigures
+from kvmodel.units import format_count
+from kvmodel.words import say
+
+USUAL_BATCHED_TOKENS = (2048, 8192, 16384, 4096, 512, 1024)  # vLLM's defaults by version and GPU, and round choices
+CONCURRENCY_ROUNDING = 0.005
+
+
+def groups(log: LogFigures, model: Named | None) -> Finding | None:
+    """Tokens of a model with windows or states, by the groups that vLLM V1 makes; the manager may be off."""
+    if model is None or log.tokens is None or log.pool_bytes is None or log.engine not in ("vllm", "vllm-v1"):
+        return None
+    slack = log.rounding_bytes("pool_bytes")
+    for hybrid in (True, False):
+        for batched in batched_tokens(log):
+            low, high = (
+                printed(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).tokens for side in (-1, 1)
+            )
+            if low <= log.tokens <= high:
+                ends = say("{least} to {most}", least=format_count(low), most=format_count(high))
+                return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
+    expected = printed(log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True).tokens
+    means = say("the pool in groups of layers")
+    return Finding("tokens", format_count(log.tokens), means, format_count(expected), False)
+
+
+def shared(model: Named, *, hybrid: bool) -> str:
+    """How the layers share the pool, in words."""
+    if hybrid:
+        return say("layers of {model} in equal groups that share blocks: not bytes per token", model=model.label)
+    return say(
+        "layers of {model} in equal groups that share blocks with the hybrid manager off: not bytes per token",
+        model=model.label,
+    )
+
+
+def batched_tokens(log: LogFigures) -> tuple[int, ...]:
+    return (int(log.max_num_batched_tokens),) if log.max_num_batched_tokens else USUAL_BATCHED_TOKENS
+
+
+def printed(log: LogFigures, model: Named, pool_bytes: float, batched: int, *, hybrid: bool) -> printouts.Printed:
+    """The lines that the log's engine would print of a pool."""
+    kinds = kinds_of(log, model, hybrid=hybrid)
+    return printouts.v1(
+        pool_bytes, kinds, max_model_len=int(log.max_model_len or 8192), max_num_batched_tokens=batched,
+        generation=log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm", dcp=int(log.dcp or 1),
+    )  # fmt: skip
+
+
+def group_concurrency(log: LogFigures, model: Named, says: str, means: str) -> Finding | None:
+    if log.pool_bytes is None:
+        return Finding("concurrency", says, means)
+    slack = log.rounding_bytes("pool_bytes")
+    expected = 0.0
+    for hybrid in (True, False):
+        for batched in batched_tokens(log):
+            low, high = (
+                printed(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).concurrency
+                for side in (-1, 1)
+            )
+            expected = expected or (low + high) / 2
+            if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
+                means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
+                return Finding("concurrency", says, means, f"{low:.2f}x", True)
+    return Finding("concurrency", says, means, f"{expected:.2f}x", False)
+
+
+def group_needed(log: LogFigures, model: Named, says: str, means: str) -> Finding:
+    """What one request of full length takes of every group's blocks."""
+    size = block_bytes(log, model)
+    batched = batched_tokens(log)
+    lines = [printed(log, model, 0.0, tokens, hybrid=True) for tokens in batched]
+    options = [line.blocks_per_request * size for line in lines]
+    slack = log.rounding_bytes("needed_bytes")
+    agrees = any(abs(option - (log.needed_bytes or 0.0)) <= slack for option in options)
+    return Finding("needed", says, means, gib(options[0]), agrees)
+
+
+def block_bytes(log: LogFigures, model: Named) -> float:
+    """Bytes of one block of a group. [bytes]"""
+    kinds = kinds_of(log, model, hybrid=True)
+    generation = log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm"
+    return printouts.block_bytes(kinds, generation or "vllm")
+
+
+def kinds_of(log: LogFigures, model: Named, *, hybrid: bool) -> tuple[printouts.Pages, ...]:
+    return printouts.pages(
+        model.layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), pp=int(log.pp or 1), hybrid=hybrid
+    )

@@ -1,0 +1,240 @@
+"""The answers of diagnose, rules and dashboard as text: the verdict and the next step first, then the evidence."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kvmodel.metrics import metric_names
+from kvmodel.texts.answers import listed, table
+from kvmodel.units import NONE, format_bytes, format_count, format_percent, format_seconds, significant
+from kvmodel.words import say
+
+Answer = dict[str, Any]
+WIDTH = 118
+MOST_ENGINES = 10  # rows of a table of engines
+ENGINE_COLUMNS = ["engine", "per 100", "finished", "running", "waiting", "in use", "verdict"]
+
+
+def diagnose(answer: Answer) -> str:
+    """Verdict, reason, first step; then evidence, the other steps, and what to bear in mind."""
+    if "state" not in answer:
+        parts = [heading(answer), answer["advice"][0]["action"], *folded(answer["notes"])]
+        return printable("\n".join(parts))
+    parts = [
+        heading(answer),
+        "\n".join(advice(answer)),
+        "\n".join(evidence(answer)),
+        engines(answer),
+        "\n".join([*folded(answer["against"], "but "), *folded(answer["notes"], "note: ")]),
+    ]
+    return printable("\n\n".join(part for part in parts if part))
+
+
+def printable(text: str) -> str:
+    """Labels come from elsewhere: nothing in them may steer a terminal."""
+    return "".join(mark if mark.isprintable() or mark == "\n" else "?" for mark in text)
+
+
+def heading(answer: Answer) -> str:
+    """The verdict in a line, and why."""
+    reason = textwrap.fill(answer["reason"], WIDTH)
+    if answer["engine"] is None:
+        return f"{answer['verdict']}\n{reason}"
+    name = metric_names.label(answer["engine"])
+    era = " ".join(filter(None, (name, answer["era"], f"({answer['versions']})" if answer["versions"] else "")))
+    return f"{answer['verdict']}: {era}{', ' + answer['over'] if 'over' in answer else ''}\n{reason}"
+
+
+def advice(answer: Answer) -> Iterator[str]:
+    """Remedies by number, each with its flag, what it buys and what release it needs."""
+    yield "what to change, best first:"
+    for remedy in answer["advice"]:
+        yield f"  {remedy['rank']}. {remedy['action']}"
+        if remedy["flag"]:
+            stands = f"   (needs {remedy['needs']} or newer)" if remedy["needs"] else ""
+            stands = stands or (f"   (as of {remedy['as_of']})" if remedy["as_of"] else "")
+            yield f"     {remedy['flag']}{stands}"
+        yield textwrap.indent(textwrap.fill(remedy["buys"], WIDTH - 5), " " * 5)
+    if len(answer["advice"]) > 1:
+        yield textwrap.indent(textwrap.fill(f"in this order: {answer['advice_rule']}", WIDTH - 2), "  ")
+    if any(remedy["needs"] for remedy in answer["advice"]):
+        yield "  --engine-version settles which flags the server has"
+
+
+def evidence(answer: Answer) -> Iterator[str]:
+    """The numbers behind the verdict; what is not reported is left out."""
+    yield "what the metrics say:"
+    rows = [(figure.name, figure.text) for figure in figures(answer) if figure.text is not None]
+    yield textwrap.indent(listed(*rows), "  ") if rows else "  nothing of what is read"
+
+
+class Figure(NamedTuple):
+    """A number as text, None where it is not reported, and the meanings (`metric_names`) that it is made of."""
+
+    name: str
+    text: str | None
+    words: tuple[str, ...] = ()
+
+
+def figures(answer: Answer) -> Iterator[Figure]:
+    """Each number of an answer."""
+    state, rates, lost = answer["state"], answer["rates"], answer["recompute"]
+    prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
+    yield Figure(say("preemptions per 100 finished"), ratio(answer), ("preemptions", "finished"))
+    yield Figure(say("  the article's word for it"), band(answer), ("preemptions", "finished"))
+    yield Figure(say("finished by reason"), reasons(rates["finished_by_reason"]), ("finished",))
+    yield Figure(say("running / waiting"), pair(state["running"], state["waiting"]), ("running", "waiting"))
+    yield Figure(say("KV pool in use"), shown(state["usage"], format_percent), ("usage",))
+    yield Figure(say("KV pool"), pool(state), ("pool_tokens", "config"))
+    once, twice = span(rates["hit_share"], format_percent), shown(rates["hit_twice_share"], format_percent)
+    yield Figure(say("requests hit at least once"), once, ("preempted_times",))
+    yield Figure(say("requests hit at least twice"), twice, ("preempted_times",))
+    found = shown(rates["prefix_hit_share"], format_percent)
+    yield Figure(say("found in the prefix cache"), found, ("prefix_hits", "prefix_queries", "cached_tokens"))
+    lengths = ("prompt_length", "output_length")
+    counted = ("prompt_tokens", "generation_tokens", "finished")
+    words = lengths if prompt is None or set(lengths) <= set(answer["names"]) else counted
+    yield Figure(say("mean prompt / output"), pair(prompt, output, say("tokens")), words)
+    each = shown(rates["finished_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 2)))
+    yield Figure(say("finished requests"), each, ("finished",))
+    tokens = shown(rates["generated_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
+    yield Figure(say("generated tokens"), tokens, ("generation_tokens",))
+    yield Figure(say("time to the first token"), times(rates["ttft_s"]), ("ttft",))
+    yield Figure(say("time between tokens"), times(rates["itl_s"]), ("itl",))
+    yield Figure(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
+    if lost is not None and rates["preemptions"]:
+        lost_tokens = span(lost["lost_tokens"], lambda count: say("{count} tokens", count=format_count(count)))
+        yield Figure(say("computed again, estimated"), lost_tokens, ("preemptions", "lost_prompt_tokens"))
+        of_all = span(lost["prefill_share"], format_percent)
+        yield Figure(say("  of all prefilled tokens"), of_all, ("prompt_tokens",))
+        yield Figure(say("  GPU time"), gpu_time(lost))
+        yield Figure(say("  money"), money(lost))
+    ranks = answer["ranks"]
+    if ranks is not None and len(ranks["seen"]) < ranks["at_least"]:
+        counts = {"seen": len(ranks["seen"]), "least": ranks["at_least"]}
+        yield Figure(say("data-parallel ranks"), say("{seen} seen of at least {least}", **counts))
+
+
+def ratio(answer: Answer) -> str | None:
+    """The ratio, and what it is made of."""
+    if answer["preemptions_per_100"] is None:
+        return None
+    rates = answer["rates"]
+    return say(
+        "{ratio} ({preemptions} of {finished})",
+        ratio=significant(answer["preemptions_per_100"], 2),
+        preemptions=format_count(rates["preemptions"]),
+        finished=format_count(rates["finished"]),
+    )
+
+
+def band(answer: Answer) -> str | None:
+    """The article's band of the engine that the verdict is about."""
+    several = len(answer["engines"]) > 1 and answer["band"]
+    return f"{answer['lead']['name']}: {answer['band']}" if several else answer["band"]
+
+
+def reasons(counts: dict[str, float]) -> str | None:
+    """Finished requests by reason, those that occurred."""
+    return ", ".join(f"{format_count(count)} {reason}" for reason, count in counts.items() if count) or None
+
+
+def pool(state: Answer) -> str | None:
+    """Size of the pool in tokens, and in bytes where a token's KV is known."""
+    if state["pool_tokens"] is None:
+        return None
+    text = say("{count} tokens", count=format_count(state["pool_tokens"]))
+    if state["block_tokens"]:
+        text = say("{tokens} in blocks of {block}", tokens=text, block=format_count(state["block_tokens"]))
+    return f"{text}, {format_bytes(state['pool_bytes'])}" if state["pool_bytes"] else text
+
+
+def gpu_time(lost: Answer) -> str | None:
+    """GPU seconds of recomputing, and their share of the window."""
+    if lost["gpu_s"] is None:
+        return None
+    text = say("{time} on {gpu}", time=span(lost["gpu_s"], format_seconds), gpu=lost["gpu"])
+    if lost["gpu_share"] is None:
+        return text
+    return say("{time}, up to {share} of the window", time=text, share=format_percent(lost["gpu_share"]))
+
+
+def money(lost: Answer) -> str | None:
+    """What the GPU time costs, in the currency of the price that was given."""
+    return span(lost["money"], lambda amount: significant(amount, 2))
+
+
+def shown(value: float | None, form: Any) -> str | None:
+    """A number as text, None where it is not reported."""
+    return None if value is None else form(value)
+
+
+def span(values: list[float] | None, form: Any) -> str | None:
+    """Least to most, or one number where they are the same."""
+    if values is None:
+        return None
+    least, most = (form(value) for value in values)
+    return str(least) if least == most else say("{least} to {most}", least=least, most=most)
+
+
+def pair(first: float | None, second: float | None, unit: str = "") -> str | None:
+    """Two counts side by side."""
+    if first is None and second is None:
+        return None
+    texts = (NONE if value is None else format_count(value) for value in (first, second))
+    return f"{' / '.join(texts)} {unit}".strip()
+
+
+def times(quantiles: dict[str, float] | None) -> str | None:
+    """Mean and quantiles of a time."""
+    if quantiles is None:
+        return None
+    return ", ".join(f"{say(name)} {format_seconds(value)}" for name, value in quantiles.items())
+
+
+def engines(answer: Answer) -> str:
+    """A table of the engines where there are several."""
+    rows = engine_rows(answer)
+    if not rows:
+        return ""
+    more = f"\nand {len(answer['engines']) - MOST_ENGINES} more" if len(answer["engines"]) > MOST_ENGINES else ""
+    return table([ENGINE_COLUMNS, *rows]) + more
+
+
+def engine_rows(answer: Answer) -> list[list[str]]:
+    """The engines in ENGINE_COLUMNS, those with something wrong first; none where there is only one."""
+    rows = answer["engines"]
+    if len(rows) < 2:
+        return []
+    worst = sorted(rows, key=lambda row: (row["verdict"] in ("healthy", "too little data"), row["name"]))
+    cells = []
+    for row in worst[:MOST_ENGINES]:
+        numbers = [row["finished"], row["running"], row["waiting"]]
+        per_100 = row["preemptions_per_100"]
+        cells.append([
+            row["name"],
+            NONE if per_100 is None else significant(per_100, 2),
+            *(NONE if number is None else format_count(number) for number in numbers),
+            NONE if row["usage"] is None else format_percent(row["usage"]),
+            say(row["verdict"]),
+        ])  # fmt: skip
+    return cells
+
+
+def folded(lines: list[str], start: str = "") -> Iterator[str]:
+    """Sentences, each folded to the width of the page."""
+    for line in lines:
+        yield textwrap.fill(start + line, WIDTH, subsequent_indent="  ")
+
+
+def rules(answer: Answer) -> str:
+    """The rule file itself, or where it was written."""
+    return f"the rules are in {answer['output']}" if "output" in answer else answer["rules"].rstrip()
+
+
+def dashboard(answer: Answer) -> str:
+    """The dashboard itself, or where it was written."""
+    return f"the dashboard is in {answer['output']}" if "output" in answer else json.dumps(answer, indent=2)

@@ -1,0 +1,82 @@
+"""The answers of `remedies` and `sweep` as text for people."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from kvmodel.texts.answers import seconds, table
+from kvmodel.units import NONE, format_count, format_percent, significant
+from kvmodel.words import say
+
+Answer = dict[str, Any]
+WIDTH = 118
+HEADING = (
+    "", "remedy", "article", "price", "GPUs", "pool", "preempted", "tokens/s", "TTFT p50", "p99", "ITL p50", "p99",
+    "gain",
+)  # fmt: skip
+
+
+def remedies(answer: Answer) -> str:
+    rows = answer["rows"]
+    tried = [row for row in rows if not row["problem"]]
+    parts = [
+        textwrap.fill(f"best order for {answer['objective']}: {answer['rule']}", WIDTH),
+        table([(line[1], line[0], *line[2:]) for line in (HEADING, *map(cells, tried))]),
+        "\n".join(["what to set:", *(f"  {row['id']:<14}  {set_by(row)}" for row in tried[1:])]),
+    ]
+    refused = [f"  {row['id']:<14}  {row['problem']}" for row in rows if row["problem"]]
+    if refused:
+        parts.append("\n".join(["not tried:", *refused]))
+    if answer["swap"] and any(answer["swap"].values()):
+        parts.append(swap(answer["swap"]))
+    return "\n\n".join(parts)
+
+
+def cells(row: Answer) -> tuple[str, ...]:
+    times = (seconds(row[name]) for name in ("ttft_p50_s", "ttft_p99_s", "itl_p50_s", "itl_p99_s"))
+    return (
+        str(row["place"] or ""),
+        row["id"],
+        str(row["article"] or ""),
+        "" if row["id"] == "as-is" else say(row["price"]),
+        str(row["gpus"]),
+        format_count(row["pool_tokens"]),
+        format_count(row["preemptions"]),
+        NONE if row["output_tokens_per_s"] is None else significant(row["output_tokens_per_s"], 3),
+        *times,
+        gain(row),
+    )
+
+
+def gain(row: Answer) -> str:
+    """The gain in percent where it is more than chance, else the effect in a word."""
+    if row["id"] == "as-is":
+        return ""
+    if row["effect"] in ("little", "unfinished") or row["gain"] is None:
+        return say(row["effect"])
+    return ("+" if row["gain"] > 0 else "") + format_percent(row["gain"])
+
+
+def set_by(row: Answer) -> str:
+    """What is done, the flag for it, and the releases that have that."""
+    stands = f" ({row['stands']})" if row["stands"] else ""
+    host = say("{size} GiB of host memory", size=format_count(row["host_gib"])) if row["host_gib"] else ""
+    flag = f": {row['flag']}{stands}" if row["flag"] else f"{stands}"
+    return f"{say(row['action'])}{flag}{', ' if host else ''}{host}"
+
+
+def swap(counts: Answer) -> str:
+    with_swap, without = (format_count(counts[name]) for name in ("swap_preemptions", "recompute_preemptions"))
+    sentence = (
+        f"swap preempts {with_swap} times, recomputing in the same engine {without} times: swap changes what a "
+        "preemption costs, not how many there are"
+    )
+    return textwrap.fill(sentence, WIDTH)
+
+
+def sweep(answer: Answer) -> str:
+    refused = (
+        f", {format_count(answer['errors'])} of them with a reason in place of results" if answer["errors"] else ""
+    )
+    return f"{format_count(answer['rows'])} rows are in {answer['output']}{refused}"

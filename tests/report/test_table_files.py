@@ -1,0 +1,68 @@
+"""Tables as CSV and Markdown: read back they say what was shown, and no visitor's cell is worked out."""
+
+import csv
+import io
+import re
+
+import pytest
+
+from kvmodel.report import table_files
+
+
+def read_csv(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def read_markdown(text: str) -> list[list[str]]:
+    """Header and rows of a table of GitHub's Markdown, markup as it stands."""
+    lines = [re.findall(r" ((?:\\.|[^|\\])*?) (?=\|)", line) for line in text.splitlines()]
+    assert set(lines.pop(1)) == {"---"}
+    return [[cell.replace(r"\|", "|") for cell in line] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("270\u00a0ms", "270 ms"),
+        ("**swap**,\u00a02.0x", "swap, 2.0x"),
+        (r"`--preemption-mode`, `vllm:num_preemptions_total`", "--preemption-mode, vllm:num_preemptions_total"),
+        (r"[perf\_model.csv](https://example.org/a_b)", "perf_model.csv (https://example.org/a_b)"),
+        (r"last arrived ([0.2.7](https://example.org))", "last arrived (0.2.7 (https://example.org))"),
+        (":gray[not known]", "not known"),
+        (r"\:gray\[x\] \*a\* http\:\/\/b", ":gray[x] *a* http://b"),
+        ("2 * 3 and 4 * 5 [x] a_b_c", "2 * 3 and 4 * 5 [x] a_b_c"),
+    ],
+)
+def test_a_cell_is_read_as_a_reader_sees_it(cell: str, text: str) -> None:
+    assert table_files.plain_text(cell) == text
+
+
+def test_csv_is_as_rfc_4180_has_it() -> None:
+    written = table_files.as_csv(["a", "b"], [['x, "y"', "two\nlines"], ["", "+0.1\u00a0%"]])
+    assert written == 'a,b\r\n"x, ""y""","two\nlines"\r\n,+0.1 %\r\n'
+    assert read_csv(written) == [["a", "b"], ['x, "y"', "two\nlines"], ["", "+0.1 %"]]
+
+
+@pytest.mark.parametrize("text", ["=1+2", "+cmd", "-2+3", "@SUM(A1)", "\t=1", r"\=1+2"])
+def test_what_a_visitor_gave_is_no_formula(text: str) -> None:
+    shown = table_files.plain_text(text)
+    assert read_csv(table_files.as_csv(["a"], [[text]], foreign=True))[1] == [f"'{shown}"]
+    assert read_csv(table_files.as_csv(["a"], [[text]]))[1] == [shown], "of the model's own cells none is changed"
+
+
+@pytest.mark.parametrize("text", ["-5", "+1.5e3", "a=b", "", "'=1"])
+def test_a_number_or_a_word_of_a_visitor_stays_as_it_is(text: str) -> None:
+    assert read_csv(table_files.as_csv(["a", "b"], [[text, "x"]], foreign=True))[1] == [text, "x"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ("a|b", r"a\|b"), (r"a\|b", r"a\|b"), (r"a\\|b", r"a\\\|b"), ("`x|y`", r"`x\|y`"), ("two\nlines", "two lines"),
+        ("270\u00a0ms", "270 ms"), (":gray[not known]", "not known"), ("[a](https://b)", "[a](https://b)"),
+    ],
+)  # fmt: skip
+def test_a_cell_of_markdown_stays_one_cell(cell: str, written: str) -> None:
+    table = table_files.as_markdown(["a", "b"], [[cell, "x"]])
+    assert table.splitlines() == ["| a | b |", "| --- | --- |", f"| {written} | x |"]
+    assert len(read_markdown(table)[1]) == 2
