@@ -159,7 +159,7 @@ MUTATIONS = (
     Mutation("cliff above", "size_bytes < copies * cliff_bytes", "size_bytes > copies * cliff_bytes"),
     Mutation("staging for nothing", "+ 1 / staging_bytes_per_s)", "+ 0 / staging_bytes_per_s)"),
     Mutation("a kernel takes nothing", 'if method == "kernel" else 0.0', 'if method == "" else 0.0'),
-    Mutation("a load has its token", "+ inputs.next_token_s * (tokens > 0)", "+ 0.0 * (tokens > 0)"),
+    Mutation("a load has its token", "loading_s + inputs.next_token_s * (tokens > 0)", "loading_s"),
     Mutation(
         "H2D for D2H",
         "rate = link.h2d_bytes_per_s if direction ==",
@@ -172,8 +172,13 @@ MUTATIONS = (
     ),
     Mutation(
         "out at the rate of in",
-        "shared_rate_bytes_per_s(inputs.d2h_bytes_per_s",
-        "shared_rate_bytes_per_s(inputs.h2d_bytes_per_s",
+        'transfer.transfer(inputs, "d2h", copies',
+        'transfer.transfer(inputs, "h2d", copies',
+    ),
+    Mutation(
+        "each GPU has the host to itself",
+        "return np.minimum(link_bytes_per_s, together / tp)",
+        "return link_bytes_per_s",
     ),
     # memory
     Mutation(
@@ -204,8 +209,8 @@ MUTATIONS = (
     ),
     Mutation(
         "load overhead dropped",
-        "(copy_in_s(inputs, tokens) + inputs.load_overhead_s)",
-        "copy_in_s(inputs, tokens)",
+        "(copied.seconds + inputs.load_overhead_s)",
+        "copied.seconds",
     ),
     Mutation(
         "survival ignored in recompute",
@@ -221,18 +226,18 @@ MUTATIONS = (
     Mutation(
         "offload waits for its write",
         "_Resume(loading_s + costs.prefill_alone_s(inputs, new, past), ",
-        "_Resume(loading_s + costs.out_s(inputs, load) + costs.prefill_alone_s(inputs, new, past), ",
+        "_Resume(loading_s + costs.out_s(inputs, missing) + costs.prefill_alone_s(inputs, new, past), ",
     ),
     Mutation(
         "offload writes at every preemption",
-        "    writing = costs.out_s(inputs, stored_last)",
-        "    writing = inputs.preemptions * costs.out_s(inputs, stored_last)",
+        "link_s=back + written.seconds",
+        "link_s=back + inputs.preemptions * written.seconds",
     ),
     Mutation("offload of the prompt keeps all", "if not inputs.offload_prompt_only:", "if True:"),
     Mutation(
         "swap keeps its host copy",
-        "out = out + preempted * costs.out_s(inputs, context)",
-        "out = np.maximum(out, preempted * costs.out_s(inputs, context))",
+        "out = out + preempted * copied.seconds",
+        "out = np.maximum(out, preempted * copied.seconds)",
     ),
     Mutation(
         "V0's copies take nobody's time",

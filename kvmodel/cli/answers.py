@@ -19,8 +19,7 @@ from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import gpu_memory, kv_cache, levers, pool_plan, printed_by_engine
 from kvmodel.recovery import resolve
 from kvmodel.timing import engine_time, step_time, transfer
-from kvmodel.timing.copy_path import copy_path
-from kvmodel.units import GB, US
+from kvmodel.timing.copy_path import as_measured, copy_path
 
 if TYPE_CHECKING:
     from kvmodel.hf.config_file import Reading
@@ -155,29 +154,20 @@ def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
 
     `gpu_s` is GPU time that a copy kernel takes from others, `pin_s` what locking the host memory takes, once.
     """
-    direction, own_rate, own_us = (numbers[name] for name in ("direction", "copy_gb_per_s", "per_copy_us"))
     path = copy_path(replace(case, copy_gb_per_s=None, per_copy_us=None))
-    rate = getattr(path, f"{direction}_bytes_per_s") if own_rate is None else own_rate * GB
-    per_copy_s = getattr(path, f"per_copy_{direction}_s") if own_us is None else own_us * US
-    method: Any = path.method
-    sm_share: Any = path.sm_share
+    rates = as_measured(path, numbers["copy_gb_per_s"], numbers["per_copy_us"])
     size_bytes = np.multiply(numbers["copies"], numbers["bytes_per_copy"])
-    if path.small_loads and direction == "h2d":
-        small = transfer.below_cliff(numbers["copies"], size_bytes, path.small_loads.cliff_bytes)
-        rate = np.where(small, np.minimum(rate, path.small_loads.most_bytes_per_s), rate)
-        per_copy_s = np.where(small, path.small_loads.per_copy_s, per_copy_s)
-        method = np.where(small, path.small_loads.method, method)
-        sm_share = np.where(small, path.small_loads.sm_share, sm_share)
-    seconds = transfer.copy_s(numbers["copies"], size_bytes, per_copy_s=per_copy_s, link_bytes_per_s=rate)
+    copied = transfer.transfer(rates, numbers["direction"], numbers["copies"], size_bytes, tp=case.tp)
+    small = path.small_loads
     return {
-        "copy_s": seconds,
-        "effective_bytes_per_s": transfer.effective_bytes_per_s(size_bytes, seconds),
-        "wire_s": transfer.copy_s(0, size_bytes, per_copy_s=0, link_bytes_per_s=rate),
-        "per_copy_s": per_copy_s,
-        "link_bytes_per_s": rate,
+        "copy_s": copied.seconds,
+        "effective_bytes_per_s": transfer.effective_bytes_per_s(size_bytes, copied.seconds),
+        "wire_s": transfer.copy_s(0, size_bytes, per_copy_s=0, link_bytes_per_s=copied.bytes_per_s),
+        "per_copy_s": copied.per_copy_s,
+        "link_bytes_per_s": copied.bytes_per_s,
         "total_bytes": size_bytes,
-        "method": method,
-        "gpu_s": sm_share * seconds,
+        "method": np.where(copied.is_small, small.method, path.method) if small else path.method,
+        "gpu_s": copied.gpu_s,
         "pin_s": path.pin_s_per_byte * size_bytes,
     }
 

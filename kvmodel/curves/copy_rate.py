@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvmodel.arrays import Floats
-from kvmodel.cli import answers
 from kvmodel.evidence import copy_rows, measured
 from kvmodel.evidence.measured import Copy
 from kvmodel.inputs.case import Case
 from kvmodel.recovery import costs
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.timing.copy_path import copy_path
+from kvmodel.timing.transfer import transfer
 from kvmodel.units import GIB, KIB, MIB
 
 METHODS = ("per-copy", "batched", "kernel")
@@ -93,8 +93,7 @@ def methods(case: Case) -> list[Case]:
 
 def rate(case: Case, direction: str, bytes_per_copy: Floats | float) -> Floats:
     """Rate that copies of a size reach, their fixed cost in it; how many there are does not matter. [bytes/s]"""
-    own = {"direction": direction, "copies": 1, "bytes_per_copy": bytes_per_copy}
-    return np.asarray(answers.copy(case, vars(case) | own)["effective_bytes_per_s"])
+    return np.asarray(bytes_per_copy / transfer(copy_path(case), direction, 1, bytes_per_copy, tp=case.tp).seconds)
 
 
 def matching(case: Case) -> tuple[MeasuredRate, ...]:

@@ -264,7 +264,7 @@ def _terms(priced: Callable[[Inputs], Price], points: Inputs) -> dict[str, Float
         d2h_bytes_per_s=links["out"],
         h2d_bytes_per_s=links["in"],
         host_memory_bytes_per_s=np.inf,
-        small_loads=replace(loads, most_bytes_per_s=links["in_small"]) if loads else None,  # type: ignore[arg-type]
+        small_loads=replace(loads, most_bytes_per_s=links["in_small"]) if loads else None,
         next_token_s=steps,
     )
     rest_s, *apart_s = np.broadcast_to(priced(asked).victim_delay_s, (1 + len(LINEAR), np.size(points.tokens)))

@@ -121,7 +121,7 @@ def solve_prefill(case: Case, point: Point, second: Point | None) -> tuple[float
 def copy_s(case: Case, direction: str, tokens: int) -> float:
     """What the model says of copying a request's KV one way, the engine's part of a load included. [s]"""
     inputs = resolve.inputs(replace(case, tokens=tokens, preemptions=1))
-    return float(costs.in_s(inputs, tokens) if direction == "h2d" else costs.out_s(inputs, tokens))
+    return float(costs.load(inputs, tokens).in_s if direction == "h2d" else costs.out_s(inputs, tokens))
 
 
 def read_copy(case: Case, direction: str, point: Point, second: Point | None = None) -> CopyReading:

@@ -10,13 +10,14 @@ import numpy as np
 
 from kvmodel import catalog
 from kvmodel.arrays import Floats
-from kvmodel.cli import answers
 from kvmodel.evidence import measured, step_rows
 from kvmodel.evidence.measured import Copy
 from kvmodel.evidence.step_rows import ABOVE_TOKENS, Errors
 from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import costs, resolve
+from kvmodel.timing.copy_path import copy_path
+from kvmodel.timing.transfer import transfer
 from kvmodel.units import KIB
 
 LARGE_LOAD_BYTES_PER_TOKEN = 100_000  # a model of at least this leaves an engine's own time in the shade
@@ -54,9 +55,9 @@ def modelled_s(row: Copy) -> float:
     """What the model says a row takes. [s]"""
     case = case_of(row)
     if row.kind == "ttft_load":
-        return float(costs.in_s(resolve.inputs(case), row.tokens))
-    own = {"direction": row.direction, "copies": row.copies, "bytes_per_copy": row.bytes_per_copy}
-    return float(answers.copy(case, vars(case) | own)["copy_s"])
+        return float(costs.load(resolve.inputs(case), row.tokens).in_s)
+    size_bytes = row.copies * row.bytes_per_copy
+    return float(transfer(copy_path(case), row.direction, row.copies, size_bytes, tp=case.tp).seconds)
 
 
 def measured_s(row: Copy) -> float:

@@ -9,7 +9,7 @@ from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import costs
 from kvmodel.recovery.resolve import Inputs
-from kvmodel.timing import transfer
+from kvmodel.timing.transfer import Transfer
 
 
 def swap(case: Case, inputs: Inputs) -> Trace:
@@ -26,23 +26,21 @@ def swap(case: Case, inputs: Inputs) -> Trace:
 
 def out_line(inputs: Inputs, size: float) -> Line:
     """D2H: a cost for each copy and each byte."""
-    rate = number(transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s))
+    copied = costs.copied_out(inputs, inputs.tokens)
     terms = (
-        Term((_copies(inputs), Factor("t_0", number(inputs.per_copy_d2h_s), "s")), part="per-copy out"),
-        Term((_size(size),), (Factor("B", rate, "bytes/s"),), "wire out"),
+        Term((_copies(copied), Factor("t_0", number(copied.per_copy_s), "s")), part="per-copy out"),
+        Term((_size(size),), (Factor("B", number(copied.bytes_per_s), "bytes/s"),), "wire out"),
     )
     return Line("copy_out", r"t_\text{out}", terms, "s", "recovery.costs.out_s")
 
 
 def in_line(inputs: Inputs, size: float) -> Line:
     """H2D, and what the engine adds to a load up to the request's next token."""
-    per_copy_s = number(costs.per_copy_in_s(inputs, inputs.tokens))
-    copies = _copies(inputs)
-    rate = size / (number(costs.copy_in_s(inputs, inputs.tokens)) - copies.value * per_copy_s)
+    copied = costs.load(inputs, inputs.tokens).copied
     blocks = kv_cache.copies(inputs.kv_layers, inputs.tokens, block_tokens=inputs.block_tokens, layout="contiguous")
     terms = [
-        Term((copies, Factor("t_0'", per_copy_s, "s")), part="per-copy in"),
-        Term((_size(size),), (Factor("B'", rate, "bytes/s"),), "wire in"),
+        Term((_copies(copied), Factor("t_0'", number(copied.per_copy_s), "s")), part="per-copy in"),
+        Term((_size(size),), (Factor("B'", number(copied.bytes_per_s), "bytes/s"),), "wire in"),
         Term((Factor(r"t_\text{load}", number(inputs.load_overhead_s), "s"),), part="engine"),
         Term(
             (Factor("N_b", number(blocks), "blocks"), Factor(r"t_\text{block}", number(inputs.load_s_per_block), "s")),
@@ -51,11 +49,11 @@ def in_line(inputs: Inputs, size: float) -> Line:
         Term((Factor(r"t_\text{next}", number(inputs.next_token_s), "s"),), part="engine"),
     ]
     kept = tuple(term for term in terms if term.value or term.part != "engine")
-    return Line("copy_in", r"t_\text{in}", kept, "s", "recovery.costs.in_s")
+    return Line("copy_in", r"t_\text{in}", kept, "s", "recovery.costs.load")
 
 
-def _copies(inputs: Inputs) -> Factor:
-    return Factor("N", number(costs.copy_count(inputs, inputs.tokens)), "copies")
+def _copies(copied: Transfer) -> Factor:
+    return Factor("N", number(copied.copies), "copies")
 
 
 def _size(size: float) -> Factor:

@@ -54,7 +54,7 @@ def recompute_s(inputs: Inputs) -> Numbers:
 def swap_s(inputs: Inputs) -> Numbers:
     """Copying once out and in, into host memory locked for it where that is still to do."""
     pinned_s = costs.pin_s(inputs, inputs.tokens)
-    return pinned_s + costs.out_s(inputs, inputs.tokens) + costs.in_s(inputs, inputs.tokens)
+    return pinned_s + costs.out_s(inputs, inputs.tokens) + costs.load(inputs, inputs.tokens).in_s
 
 
 def copy_bytes_per_s(inputs: Inputs) -> float | None:

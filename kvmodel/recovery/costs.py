@@ -5,7 +5,7 @@ All of it broadcasts over arrays in :class:`kvmodel.recovery.resolve.Inputs`.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from kvmodel.arrays import Numbers, nowhere
 from kvmodel.memory import kv_cache
 from kvmodel.recovery.resolve import Inputs
 from kvmodel.timing import engine_time, step_time, transfer
+from kvmodel.timing.transfer import Transfer
 
 
 def at(inputs: Inputs, **changed: object) -> Inputs:
@@ -42,72 +43,44 @@ def copy_count(inputs: Inputs, tokens: Numbers) -> Numbers:
     )
 
 
+def copied_out(inputs: Inputs, tokens: Numbers) -> Transfer:
+    """The KV of `tokens` copied to the host (D2H)."""
+    copies, size_bytes = copy_count(inputs, tokens), moved_bytes(inputs, tokens)
+    return transfer.transfer(inputs, "d2h", copies, size_bytes, tp=inputs.tp)
+
+
 def out_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Seconds to copy the KV of `tokens` to the host (D2H)."""
-    rate = transfer.shared_rate_bytes_per_s(inputs.d2h_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
-    return transfer.copy_s(
-        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=inputs.per_copy_d2h_s, link_bytes_per_s=rate
-    )
+    """Seconds to copy the KV of `tokens` to the host."""
+    return copied_out(inputs, tokens).seconds
 
 
-def copy_in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Seconds to copy the KV of `tokens` back (H2D): the link and the calls, nothing of the engine."""
-    rate = transfer.shared_rate_bytes_per_s(inputs.h2d_bytes_per_s, inputs.tp, inputs.host_memory_bytes_per_s)
-    if inputs.small_loads is not None:
-        slower = np.minimum(rate, inputs.small_loads.most_bytes_per_s)
-        rate = np.where(small_in(inputs, tokens), slower, rate)
-    per_copy_s = per_copy_in_s(inputs, tokens)
-    return transfer.copy_s(
-        copy_count(inputs, tokens), moved_bytes(inputs, tokens), per_copy_s=per_copy_s, link_bytes_per_s=rate
-    )
+@dataclass(frozen=True)
+class Load:
+    """The KV of some tokens copied back (H2D), and what the engine adds to it. [s]
+
+    `load_s` is the copy with the engine's time for each block and each load, `in_s` the time to the request's next
+    token, the step after the load included.
+    """
+
+    copied: Transfer
+    load_s: Numbers
+    in_s: Numbers
 
 
-def per_copy_in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Fixed cost of each copy of a load of `tokens`. [s]"""
-    small = inputs.small_loads
-    if small is None:
-        return inputs.per_copy_h2d_s
-    return np.where(small_in(inputs, tokens), small.per_copy_s, inputs.per_copy_h2d_s)
-
-
-def small_in(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Whether a load of `tokens` is of pieces below the path's cliff."""
-    cliff_bytes = inputs.small_loads.cliff_bytes if inputs.small_loads else 0.0
-    return transfer.below_cliff(copy_count(inputs, tokens), moved_bytes(inputs, tokens), cliff_bytes)
-
-
-def load_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Seconds to load the KV of `tokens` through the engine, its time for each block and each load included."""
-    loading_s = (copy_in_s(inputs, tokens) + inputs.load_overhead_s) * (tokens > 0)
-    if nowhere(inputs.load_s_per_block):
-        return loading_s
-    blocks = kv_cache.copies(inputs.kv_layers, tokens, block_tokens=inputs.block_tokens, layout="contiguous")
-    return loading_s + blocks * inputs.load_s_per_block
-
-
-def in_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Seconds from the start of a load of `tokens` to the request's next token: the step after it included."""
-    return load_s(inputs, tokens) + inputs.next_token_s * (tokens > 0)
+def load(inputs: Inputs, tokens: Numbers) -> Load:
+    """A load of `tokens` through the engine; none of none."""
+    copies, size_bytes = copy_count(inputs, tokens), moved_bytes(inputs, tokens)
+    copied = transfer.transfer(inputs, "h2d", copies, size_bytes, tp=inputs.tp)
+    loading_s = (copied.seconds + inputs.load_overhead_s) * (tokens > 0)
+    if not nowhere(inputs.load_s_per_block):
+        blocks = kv_cache.copies(inputs.kv_layers, tokens, block_tokens=inputs.block_tokens, layout="contiguous")
+        loading_s = loading_s + blocks * inputs.load_s_per_block
+    return Load(copied, loading_s, loading_s + inputs.next_token_s * (tokens > 0))
 
 
 def pin_s(inputs: Inputs, tokens: Numbers) -> Numbers:
     """Seconds to lock the host memory of `tokens`, once; nothing where it is locked already."""
     return 0.0 if nowhere(inputs.pin_s_per_byte) else moved_bytes(inputs, tokens) * inputs.pin_s_per_byte
-
-
-def out_gpu_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """GPU time that a copy out takes from others: the share of its multiprocessors that a copy kernel holds. [s]"""
-    return 0.0 if nowhere(inputs.sm_share) else inputs.sm_share * out_s(inputs, tokens)
-
-
-def in_gpu_s(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """As :func:`out_gpu_s` for a copy in; pieces below a cliff are copied in their own way."""
-    share, small = inputs.sm_share, inputs.small_loads
-    if small is None and nowhere(share):
-        return 0.0
-    if small is not None:
-        share = np.where(small_in(inputs, tokens), small.sm_share, share)
-    return share * copy_in_s(inputs, tokens)
 
 
 def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:

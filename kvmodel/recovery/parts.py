@@ -56,11 +56,11 @@ def recompute_parts(inputs: Inputs, new_tokens: float, past_tokens: float) -> di
 
 def out_parts(inputs: Inputs, tokens: float) -> dict[str, float]:
     """A copy to the host: memory locked for it, the calls, and the bytes on the wire."""
-    calls_s = costs.copy_count(inputs, tokens) * np.asarray(inputs.per_copy_d2h_s)
+    copied = costs.copied_out(inputs, tokens)
     return {
         "pinning": float(costs.pin_s(inputs, tokens)),
-        "per-copy out": float(calls_s),
-        "wire out": float(costs.out_s(inputs, tokens) - calls_s),
+        "per-copy out": float(copied.calls_s),
+        "wire out": float(copied.seconds - copied.calls_s),
     }
 
 
@@ -68,13 +68,12 @@ def in_parts(inputs: Inputs, tokens: float, *, then_prefill: bool = False) -> di
     """A load: the calls, the bytes on the wire, and what the engine adds, up to the next token or a prefill."""
     if tokens <= 0:
         return {}
-    copies, copying_s = costs.copy_count(inputs, tokens), costs.copy_in_s(inputs, tokens)
-    calls_s = copies * np.asarray(costs.per_copy_in_s(inputs, tokens))
-    loaded_s = costs.load_s(inputs, tokens) if then_prefill else costs.in_s(inputs, tokens)
+    load = costs.load(inputs, tokens)
+    copied, loaded_s = load.copied, load.load_s if then_prefill else load.in_s
     return {
-        "per-copy in": float(calls_s),
-        "wire in": float(copying_s - calls_s),
-        "engine": float(loaded_s - copying_s),
+        "per-copy in": float(copied.calls_s),
+        "wire in": float(copied.seconds - copied.calls_s),
+        "engine": float(loaded_s - copied.seconds),
     }
 
 

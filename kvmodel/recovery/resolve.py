@@ -6,7 +6,7 @@ Everything to the right of this module computes on an :class:`Inputs`, whose num
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -16,16 +16,20 @@ from kvmodel.catalog import Gpu, KvLayers, Model, assumptions, weights
 from kvmodel.errors import DoesNotFit
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import gpu_memory, kv_cache
-from kvmodel.timing.copy_path import SmallLoads, copy_path
+from kvmodel.timing.copy_path import as_measured, copy_path
 from kvmodel.timing.engine_time import EngineTimes, decode_step_s, engine_times
 from kvmodel.timing.step_time import AttentionGroup, GpuRates, ModelShape, decode_s
+from kvmodel.timing.transfer import CopyRates
 from kvmodel.units import GB, MIB, MS, US, format_bytes
 from kvmodel.words import say
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs(EngineTimes):
-    """What the prices depend on, in base units, the engine's times among them. Numbers may be arrays that broadcast."""
+class Inputs(EngineTimes, CopyRates):
+    """What the prices depend on, in base units: the engine's times and the rates of copies among them.
+
+    Numbers may be arrays that broadcast.
+    """
 
     shape: ModelShape
     gpu: GpuRates
@@ -37,14 +41,6 @@ class Inputs(EngineTimes):
     generated_tokens: Numbers
     block_tokens: Numbers
     runs_per_block: Numbers
-    h2d_bytes_per_s: Numbers
-    d2h_bytes_per_s: Numbers
-    per_copy_h2d_s: Numbers
-    per_copy_d2h_s: Numbers
-    host_memory_bytes_per_s: Numbers
-    small_loads: SmallLoads | None
-    sm_share: Numbers
-    pin_s_per_byte: Numbers
     load_s_per_block: Numbers
     next_token_s: Numbers
     preemptions: Numbers
@@ -82,14 +78,7 @@ def inputs(case: Case) -> Inputs:
         generated_tokens=case.generated_tokens,
         block_tokens=case.block_tokens,
         runs_per_block=case.runs_per_block,
-        h2d_bytes_per_s=copies.h2d_bytes_per_s,
-        d2h_bytes_per_s=copies.d2h_bytes_per_s,
-        per_copy_h2d_s=copies.per_copy_h2d_s,
-        per_copy_d2h_s=copies.per_copy_d2h_s,
-        host_memory_bytes_per_s=assumptions.value("memory", "host_memory_gb_per_s") * GB,
-        small_loads=copies.small_loads,
-        sm_share=copies.sm_share,
-        pin_s_per_byte=copies.pin_s_per_byte,
+        **{field.name: getattr(copies, field.name) for field in fields(CopyRates)},
         load_s_per_block=assumptions.value(f"load.{case.timing}", "per_block_us", "copies") * US,
         next_token_s=next_token_s(case, shape, rates, engine),
         preemptions=case.preemptions,
@@ -124,11 +113,7 @@ def over(case: Case, numbers: Mapping[str, Numbers]) -> Inputs:
     resolved = inputs(replace(case, **LEAST_REQUEST))  # type: ignore[arg-type]
     own = {name: getattr(case, name) for name in LEAST_REQUEST}
     arrays = {name: value for name, value in (own | dict(numbers)).items() if hasattr(resolved, name)}
-    if "copy_gb_per_s" in numbers:
-        arrays["h2d_bytes_per_s"] = arrays["d2h_bytes_per_s"] = numbers["copy_gb_per_s"] * GB
-    if "per_copy_us" in numbers:
-        arrays["per_copy_h2d_s"] = arrays["per_copy_d2h_s"] = numbers["per_copy_us"] * US
-    return replace(resolved, **arrays)
+    return as_measured(replace(resolved, **arrays), numbers.get("copy_gb_per_s"), numbers.get("per_copy_us"))
 
 
 def next_token_s(case: Case, shape: ModelShape, gpu: GpuRates, engine: EngineTimes) -> Numbers:

@@ -16,6 +16,7 @@ import numpy as np
 from kvmodel.arrays import Numbers
 from kvmodel.recovery import costs
 from kvmodel.recovery.resolve import Inputs
+from kvmodel.timing.transfer import Transfer
 
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
 BLOCK_CASES = 32768  # arrays of 256 KiB
@@ -127,10 +128,11 @@ def swap(inputs: Inputs) -> Price:
     """
     out = back = size = kernel = 0.0
     for preempted, context in _preemptions(inputs):
-        out = out + preempted * costs.out_s(inputs, context)
-        back = back + preempted * costs.in_s(inputs, context)
-        kernel = kernel + preempted * (costs.out_gpu_s(inputs, context) + costs.in_gpu_s(inputs, context))
-        size = size + preempted * 2 * costs.moved_bytes(inputs, context)
+        copied, load = costs.copied_out(inputs, context), costs.load(inputs, context)
+        out = out + preempted * copied.seconds
+        back = back + preempted * load.in_s
+        kernel = kernel + preempted * (copied.gpu_s + load.copied.gpu_s)
+        size = size + preempted * 2 * copied.size_bytes
     link = out + back
     out = out + costs.pin_s(inputs, last_context(inputs))
     delay = out + back
@@ -158,11 +160,12 @@ def offload(inputs: Inputs) -> Price:
     def resume(context: Numbers) -> _Resume:
         kept = inputs.survival * context
         stored = stored_tokens(inputs, context)
-        load = np.maximum(stored - kept, 0.0)
+        missing = np.maximum(stored - kept, 0.0)
         past = np.maximum(stored, kept)
         new = context - past
-        loading_s = costs.load_s(inputs, load) + inputs.next_token_s * ((load > 0) & (new <= 0))
-        return _Resume(loading_s + costs.prefill_alone_s(inputs, new, past), loading_s, load, new, past)
+        load = costs.load(inputs, missing)
+        loading_s = load.load_s + inputs.next_token_s * ((missing > 0) & (new <= 0))
+        return _Resume(loading_s + costs.prefill_alone_s(inputs, new, past), loading_s, load.copied, new, past)
 
     return _from_host_copy(inputs, resume, stored_tokens(inputs, last_context(inputs)))
 
@@ -176,8 +179,8 @@ def both(inputs: Inputs) -> Price:
     def resume(context: Numbers) -> _Resume:
         past = inputs.survival * context
         split, slower_s = _best_split(inputs, past, context)
-        load = context - past - split
-        return _Resume(slower_s, costs.in_s(inputs, load), load, split, past)
+        load = costs.load(inputs, context - past - split)
+        return _Resume(slower_s, load.in_s, load.copied, split, past)
 
     band = np.maximum(inputs.copy_band, inputs.prefill_band)
     return replace(_from_host_copy(inputs, resume, last_context(inputs)), band=band)
@@ -185,11 +188,11 @@ def both(inputs: Inputs) -> Price:
 
 @dataclass(frozen=True)
 class _Resume:
-    """One resume from a host copy: its delay and its load, the tokens loaded and recomputed, and those before them."""
+    """One resume from a host copy: its delay and its load, the tokens recomputed, and those before them."""
 
     delay_s: Numbers
     loading_s: Numbers
-    load: Numbers
+    copied: Transfer
     new: Numbers
     past: Numbers
 
@@ -201,20 +204,19 @@ def _from_host_copy(inputs: Inputs, resume: Callable[[Numbers], _Resume], stored
         one = resume(context)
         delay = delay + preempted * one.delay_s
         marginal = costs.prefill_marginal_s(inputs, one.new, one.past)
-        gpu = gpu + preempted * (marginal + costs.in_gpu_s(inputs, one.load))
+        gpu = gpu + preempted * (marginal + one.copied.gpu_s)
         back = back + preempted * one.loading_s
-        read = read + preempted * costs.moved_bytes(inputs, one.load)
+        read = read + preempted * one.copied.size_bytes
         tokens = tokens + preempted * one.new
-    written = costs.moved_bytes(inputs, stored_last)
-    writing = costs.out_s(inputs, stored_last)
+    written = costs.copied_out(inputs, stored_last)
     return Price(
         victim_delay_s=delay,
-        out_s=writing + costs.pin_s(inputs, stored_last),
+        out_s=written.seconds + costs.pin_s(inputs, stored_last),
         in_s=back,
-        gpu_s=gpu + costs.out_gpu_s(inputs, stored_last),
-        link_bytes=(read + written) * inputs.tp,
-        link_s=back + writing,
-        host_bytes=written * inputs.tp,
+        gpu_s=gpu + written.gpu_s,
+        link_bytes=(read + written.size_bytes) * inputs.tp,
+        link_s=back + written.seconds,
+        host_bytes=written.size_bytes * inputs.tp,
         recomputed_tokens=tokens,
         band=np.maximum(inputs.copy_band, np.where(tokens > 0, inputs.prefill_band, 0.0)),
     )
@@ -226,7 +228,7 @@ def _best_split(inputs: Inputs, past: Numbers, context: Numbers) -> tuple[Number
     Regula falsi (Anderson and Bjoerck) over whole blocks on the difference of the two, which grows with the split.
     """
     missing, block = context - past, inputs.block_tokens
-    load_all_s, recompute_all_s = costs.in_s(inputs, missing), costs.prefill_alone_s(inputs, missing, past)
+    load_all_s, recompute_all_s = costs.load(inputs, missing).in_s, costs.prefill_alone_s(inputs, missing, past)
     best = np.where(recompute_all_s < load_all_s, missing, 0.0)
     best_s = np.minimum(recompute_all_s, load_all_s)
     low, high = np.zeros(np.shape(missing)), missing
@@ -234,7 +236,8 @@ def _best_split(inputs: Inputs, past: Numbers, context: Numbers) -> tuple[Number
     for _ in range(SPLIT_STEPS):
         root = low - low_s * (high - low) / np.maximum(high_s - low_s, TINY_S)
         split = np.clip(np.floor(root / block) * block, low + block, high)
-        computing_s, loading_s = costs.prefill_alone_s(inputs, split, past), costs.in_s(inputs, missing - split)
+        computing_s = costs.prefill_alone_s(inputs, split, past)
+        loading_s = costs.load(inputs, missing - split).in_s
         slower_s = np.maximum(computing_s, loading_s)
         best, best_s = np.where(slower_s < best_s, split, best), np.minimum(slower_s, best_s)
         split_s = computing_s - loading_s

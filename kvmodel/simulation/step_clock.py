@@ -186,7 +186,7 @@ class StepTimes:
         return float(costs.out_s(self._inputs, tokens))
 
     def copy_in(self, tokens: int) -> float:
-        return float(costs.load_s(self._inputs, tokens))
+        return float(costs.load(self._inputs, tokens).load_s)
 
     def stall(self, length: float) -> None:
         self.now += length

@@ -7,47 +7,28 @@ of memory, socket and traffic the other way make of them. A reader's own rate, a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from kvmodel import catalog
+from kvmodel.arrays import Numbers
 from kvmodel.catalog import assumptions
 from kvmodel.inputs.case import Case
 from kvmodel.timing import transfer
+from kvmodel.timing.transfer import CopyRates, SmallLoads
 from kvmodel.units import GB, KIB, US
 
 STAGED = "staged"  # by the driver, whichever call was made: what becomes of copies in pageable memory
 FILE = "copies"  # of data/
 CLIFF = "batched_loads_below_cliff"
+AnyRates = TypeVar("AnyRates", bound=CopyRates)
 
 
-@dataclass(frozen=True)
-class SmallLoads:
-    """What holds for loads whose pieces are smaller than `cliff_bytes`. `most_bytes_per_s` caps the link's rate."""
-
-    method: str
-    cliff_bytes: float
-    per_copy_s: float
-    most_bytes_per_s: float
-    sm_share: float
-
-
-@dataclass(frozen=True)
-class CopyPath:
-    """Rate of a large copy and fixed cost of one copy, each way, and what a copy costs besides.
-
-    `sm_share` is the share of the GPU's multiprocessors that copying occupies, `pin_s_per_byte` what locking host
-    memory takes at its first use. `small_loads` is None where one law serves all sizes; `band_kind` names the range of
-    these times in assumptions.toml.
-    """
+@dataclass(frozen=True, kw_only=True)
+class CopyPath(CopyRates):
+    """The rates of a Case's copies, their `method`, and the range of their times in assumptions.toml (`band_kind`)."""
 
     method: str
-    h2d_bytes_per_s: float
-    d2h_bytes_per_s: float
-    per_copy_h2d_s: float
-    per_copy_d2h_s: float
-    small_loads: SmallLoads | None
-    sm_share: float
-    pin_s_per_byte: float
     band_kind: str
 
 
@@ -55,17 +36,28 @@ def copy_path(case: Case) -> CopyPath:
     """The path of a Case's copies, the reader's own rate and cost in place of the catalog's."""
     method, small = methods(case)
     pinned_now = case.pinning == "first-use" and method != STAGED
-    return CopyPath(
+    path = CopyPath(
         method=method,
         h2d_bytes_per_s=_rate(case, method, "h2d"),
         d2h_bytes_per_s=_rate(case, method, "d2h"),
         per_copy_h2d_s=_per_copy_s(case, method, "h2d"),
         per_copy_d2h_s=_per_copy_s(case, method, "d2h"),
+        host_memory_bytes_per_s=assumptions.value("memory", "host_memory_gb_per_s") * GB,
         small_loads=_small_loads(small) if small else None,
         sm_share=_sm_share(method),
         pin_s_per_byte=_value("pinning", "s_per_gb") / GB if pinned_now else 0.0,
         band_kind="copy_pcie5" if _as_swept(case, method) else "copy",
     )
+    return as_measured(path, case.copy_gb_per_s, case.per_copy_us)
+
+
+def as_measured(rates: AnyRates, copy_gb_per_s: Numbers | None, per_copy_us: Numbers | None) -> AnyRates:
+    """Rates with a reader's own figures, which hold both ways; None: the catalog's stands."""
+    if copy_gb_per_s is not None:
+        rates = replace(rates, h2d_bytes_per_s=copy_gb_per_s * GB, d2h_bytes_per_s=copy_gb_per_s * GB)
+    if per_copy_us is not None:
+        rates = replace(rates, per_copy_h2d_s=per_copy_us * US, per_copy_d2h_s=per_copy_us * US)
+    return rates
 
 
 def methods(case: Case) -> tuple[str, str | None]:
@@ -115,8 +107,6 @@ def _differs(case: Case, direction: str) -> bool:
 
 def _rate(case: Case, method: str, direction: str) -> float:
     """Rate of a large copy in one direction. [bytes/s]"""
-    if case.copy_gb_per_s is not None:
-        return case.copy_gb_per_s * GB
     link = catalog.link(case.link_id)
     if case.rate == "link":
         return link.link_bytes_per_s
@@ -135,8 +125,6 @@ def _rate(case: Case, method: str, direction: str) -> float:
 
 def _per_copy_s(case: Case, method: str, direction: str) -> float:
     """Fixed cost of one copy. [s]"""
-    if case.per_copy_us is not None:
-        return case.per_copy_us * US
     if method == STAGED:
         return _value("pageable", f"per_copy_{direction}_us") * US
     if method in ("batched", "kernel"):

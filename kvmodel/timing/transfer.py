@@ -6,14 +6,84 @@ memory: they differ in its two constants. :mod:`kvmodel.timing.copy_path` says w
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kvmodel.arrays import Numbers, everywhere
+from kvmodel.arrays import Numbers, everywhere, nowhere
 from kvmodel.units import GB
 
 FIT_ROUNDS = 100
 READING_ERROR = 0.02  # of the measured rates that a law is fitted to
+
+
+@dataclass(frozen=True)
+class SmallLoads:
+    """What holds for loads whose pieces are smaller than `cliff_bytes`. `most_bytes_per_s` caps the link's rate."""
+
+    method: str
+    cliff_bytes: float
+    per_copy_s: float
+    most_bytes_per_s: Numbers
+    sm_share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyRates:
+    """Rate of a large copy and fixed cost of one copy, each way, and what a copy costs besides. Numbers broadcast.
+
+    GPUs that copy at once share `host_memory_bytes_per_s`. `small_loads` is None where one law serves all sizes;
+    `sm_share` is the share of the GPU's multiprocessors that copying occupies, `pin_s_per_byte` what locking host
+    memory takes at its first use.
+    """
+
+    h2d_bytes_per_s: Numbers
+    d2h_bytes_per_s: Numbers
+    per_copy_h2d_s: Numbers
+    per_copy_d2h_s: Numbers
+    host_memory_bytes_per_s: Numbers
+    small_loads: SmallLoads | None
+    sm_share: Numbers
+    pin_s_per_byte: Numbers
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """`size_bytes` copied one way by each GPU in `copies` pieces: the cost and the rate that held, and the time."""
+
+    copies: Numbers
+    size_bytes: Numbers
+    per_copy_s: Numbers
+    bytes_per_s: Numbers
+    sm_share: Numbers
+    is_small: Numbers  # pieces below the cliff: SmallLoads held
+    seconds: Numbers
+
+    @property
+    def calls_s(self) -> Numbers:
+        """The fixed costs of all copies. [s]"""
+        return self.copies * self.per_copy_s
+
+    @property
+    def gpu_s(self) -> Numbers:
+        """GPU time taken from others: the share of its multiprocessors that a copy kernel holds. [s]"""
+        return 0.0 if nowhere(self.sm_share) else self.sm_share * self.seconds
+
+
+def transfer(rates: CopyRates, direction: str, copies: Numbers, size_bytes: Numbers, *, tp: Numbers = 1) -> Transfer:
+    """One way of a Case's copies, "h2d" or "d2h", on each of `tp` GPUs that copy at once: the only law of copies."""
+    rate = getattr(rates, f"{direction}_bytes_per_s")
+    bytes_per_s = shared_rate_bytes_per_s(rate, tp, rates.host_memory_bytes_per_s)
+    per_copy_s, sm_share = getattr(rates, f"per_copy_{direction}_s"), rates.sm_share
+    small, is_small = rates.small_loads, np.False_
+    if small is not None and direction == "h2d":
+        is_small = below_cliff(copies, size_bytes, small.cliff_bytes)
+        bytes_per_s = np.where(is_small, np.minimum(bytes_per_s, small.most_bytes_per_s), bytes_per_s)
+        per_copy_s = np.where(is_small, small.per_copy_s, per_copy_s)
+        sm_share = np.where(is_small, small.sm_share, sm_share)
+    seconds = copy_s(copies, size_bytes, per_copy_s=per_copy_s, link_bytes_per_s=bytes_per_s)
+    return Transfer(copies, size_bytes, per_copy_s, bytes_per_s, sm_share, is_small, seconds)
 
 
 def copy_s(copies: Numbers, size_bytes: Numbers, *, per_copy_s: Numbers, link_bytes_per_s: Numbers) -> Numbers:

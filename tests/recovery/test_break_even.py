@@ -199,7 +199,7 @@ def test_preemptions_is_the_first_number_at_which_offload_with_its_write_is_chea
 
 def test_a_slow_write_pays_off_after_some_preemptions():
     inputs = at(resolve.inputs(case_from({"timing": "kernels", "tokens_between": 0})), d2h_bytes_per_s=0.5e9)
-    write_s, load_s = costs.out_s(inputs, 4096), costs.in_s(inputs, 4096)
+    write_s, load_s = costs.out_s(inputs, 4096), costs.load(inputs, 4096).in_s
     recompute = float(recompute_s(inputs))
     assert break_even.preemptions(inputs) == int(np.floor(write_s / (recompute - load_s))) + 1
 

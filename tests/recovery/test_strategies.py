@@ -87,7 +87,7 @@ def test_an_engine_adds_its_overhead_to_each_load_and_not_to_writes():
     swap = strategies.swap(toy(load_overhead_s=0.01, preemptions=2, tokens_between=0))
     assert swap.in_s == pytest.approx(2 * (in_s(1008, 63) + 0.01))
     assert swap.out_s == pytest.approx(2 * out_s(1008, 63))
-    assert costs.in_s(toy(load_overhead_s=0.01), 0) == 0
+    assert costs.load(toy(load_overhead_s=0.01), 0).in_s == 0
 
 
 def test_tensor_parallel_shards_copy_side_by_side():
@@ -217,7 +217,7 @@ def best_split_s(inputs):
     past = inputs.survival * inputs.tokens
     missing = inputs.tokens - past
     splits = np.append(np.arange(0, missing, inputs.block_tokens), missing)
-    return np.maximum(costs.prefill_alone_s(inputs, splits, past), costs.in_s(inputs, missing - splits)).min()
+    return np.maximum(costs.prefill_alone_s(inputs, splits, past), costs.load(inputs, missing - splits).in_s).min()
 
 
 def test_both_splits_where_prefill_meets_load():

@@ -121,7 +121,7 @@ def test_a_swap_moves_the_victim_out_and_in_and_computes_nothing_again():
     state = run(VLLM_V0_SWAP, PAIR, engine(9))
     assert state.log.recomputed == [0, 0]
     assert state.log.bytes_out == state.log.bytes_in == costs.moved_bytes(INPUTS, 64)
-    assert state.clock.stalled == pytest.approx(float(costs.out_s(INPUTS, 64) + costs.load_s(INPUTS, 64)))
+    assert state.clock.stalled == pytest.approx(float(costs.out_s(INPUTS, 64) + costs.load(INPUTS, 64).load_s))
     assert state.host.free == 36  # a move: the host's copy is gone
 
 

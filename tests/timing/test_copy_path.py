@@ -159,10 +159,12 @@ def test_loads_of_a_case_fall_off_the_cliff_with_their_layout():
     small, large = (inputs_of(**case, layout=layout) for layout in ("per-layer", "contiguous"))
     size = 4096 * 80 * 2 * 128 * 2  # bytes on each GPU: one KV head of 128, K and V, two bytes
     slow_s = 256 * 80 * 0.53e-6 + size / 7.95e9
-    assert costs.copy_in_s(small, 4096) == pytest.approx(slow_s)
-    assert costs.copy_in_s(large, 4096) == pytest.approx(256 * 0.08e-6 + size / 25e9)  # eight share the host's 200 GB/s
+    assert costs.load(small, 4096).copied.seconds == pytest.approx(slow_s)
+    assert costs.load(large, 4096).copied.seconds == pytest.approx(
+        256 * 0.08e-6 + size / 25e9
+    )  # eight share the host's 200 GB/s
     vllm = inputs_of(**case | {"copy_method": "auto", "policy": "vllm-v1-offload"}, layout="per-layer")
-    assert costs.copy_in_s(vllm, 4096) == pytest.approx(256 * 80 * 0.21e-6 + size / 25e9)
+    assert costs.load(vllm, 4096).copied.seconds == pytest.approx(256 * 80 * 0.21e-6 + size / 25e9)
 
 
 def test_break_even_bytes_per_copy_stops_at_the_cliff():
@@ -191,7 +193,9 @@ def test_a_copy_kernel_takes_its_share_of_the_gpu():
     split = strategies.both(kernel)
     loaded = 4096 - split.recomputed_tokens
     own_s = costs.prefill_marginal_s(kernel, split.recomputed_tokens, 0)
-    assert split.gpu_s == pytest.approx(float(own_s + costs.in_gpu_s(kernel, loaded) + costs.out_gpu_s(kernel, 4096)))
+    assert split.gpu_s == pytest.approx(
+        float(own_s + costs.load(kernel, loaded).copied.gpu_s + costs.copied_out(kernel, 4096).gpu_s)
+    )
 
 
 def test_pinning_is_paid_once_for_the_longest_context():
@@ -211,14 +215,14 @@ def test_pinning_is_paid_once_for_the_longest_context():
 
 def test_a_load_of_today_has_the_engines_time_and_the_step_to_its_token():
     inputs, kernels = inputs_of(gpu="h100-sxm5-80gb"), inputs_of(gpu="h100-sxm5-80gb", timing="kernels")
-    copying_s = costs.copy_in_s(inputs, 4096)
-    assert costs.load_s(inputs, 4096) == pytest.approx(copying_s + 0.0022 + 256 * 5e-6)
-    assert costs.in_s(inputs, 4096) - costs.load_s(inputs, 4096) == pytest.approx(float(inputs.next_token_s))
+    copying_s = costs.load(inputs, 4096).copied.seconds
+    assert costs.load(inputs, 4096).load_s == pytest.approx(copying_s + 0.0022 + 256 * 5e-6)
+    assert costs.load(inputs, 4096).in_s - costs.load(inputs, 4096).load_s == pytest.approx(float(inputs.next_token_s))
     assert 0.005 < inputs.next_token_s < 0.009  # 16 GB of weights at 3.35 TB/s, and launches
-    assert costs.in_s(inputs, 0) == costs.load_s(inputs, 0) == 0
-    assert costs.in_s(kernels, 4096) == costs.copy_in_s(kernels, 4096)
+    assert costs.load(inputs, 0).in_s == costs.load(inputs, 0).load_s == 0
+    assert costs.load(kernels, 4096).in_s == costs.load(kernels, 4096).copied.seconds
     recomputes = at(inputs, offload_prompt_only=True)
-    prompt = costs.load_s(inputs, 3072) + costs.prefill_alone_s(inputs, 1024, 3072)
+    prompt = costs.load(inputs, 3072).load_s + costs.prefill_alone_s(inputs, 1024, 3072)
     assert strategies.offload(recomputes).victim_delay_s == pytest.approx(float(prompt))  # the prefill gives the token
 
 
@@ -264,7 +268,7 @@ def test_loads_through_a_whole_engine_above_5_000_tokens(model, method, most):
     rows = [row for row in rows if row.tokens > 5000]
     assert len(rows) == 10
     inputs = inputs_of(model=model, gpu="h100-sxm5-80gb", copy_method=METHODS[method], decode_batch=0)
-    model_s = costs.in_s(inputs, np.array([row.tokens for row in rows], float))
+    model_s = costs.load(inputs, np.array([row.tokens for row in rows], float)).in_s
     assert np.median(np.abs(model_s / np.array([row.seconds for row in rows]) - 1)) < most
 
 
