@@ -157,7 +157,7 @@ def waiting(case: Case) -> Figures:
     """What waiting leaves alone, what it costs, and how many requests fit with and without a reservation."""
     result = compare_case(case)
     inputs, price = result.inputs, result.prices["wait"]
-    pool = float(np.asarray(inputs.pool_bytes_per_gpu))
+    pool = float(inputs.pool_bytes_per_gpu)
     prompt, reserved = case.tokens - case.generated_tokens, case.tokens + case.remaining_output
     return {
         "link_bytes": float(price.link_bytes),

@@ -39,7 +39,7 @@ class CostCurves:
 def cost_by_length(result: Comparison) -> CostCurves:
     """Cost of one preemption against context length, up to what the pool holds."""
     inputs = result.inputs
-    chosen = float(np.asarray(inputs.tokens))
+    chosen = float(inputs.tokens)
     longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
     tokens = _lengths(chosen, longest, LENGTH_POINTS)
     prices = strategies.price(at(inputs, tokens=tokens, preemptions=1))
@@ -126,7 +126,7 @@ class WinnerMap:
 def winner_map(result: Comparison) -> WinnerMap:
     """Who wins where, with copies at an effective rate (their overheads in it)."""
     inputs = result.inputs
-    chosen = float(np.asarray(inputs.tokens))
+    chosen = float(inputs.tokens)
     longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
     tokens = _lengths(chosen, longest, MAP_POINTS)
     rates = np.geomspace(SLOWEST_COPY_BYTES_PER_S, FASTEST_COPY_BYTES_PER_S, MAP_POINTS)

@@ -69,7 +69,7 @@ class StepCurve:
 def roofline_of(result: Comparison) -> Roofline:
     """The chosen prefill and the running batch's decode step on the GPU's roofline, one GPU's share of each."""
     gpu = result.inputs.gpu
-    peak, rate = float(np.asarray(gpu.peak_flop_per_s)), float(np.asarray(gpu.hbm_bytes_per_s))
+    peak, rate = float(gpu.peak_flop_per_s), float(gpu.hbm_bytes_per_s)
     points = [_prefill_point(result)]
     if result.case.decode_batch and costs.batch_fits(result.inputs).all():
         points.append(_decode_point(result))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvmodel.explain import kv_formulas
 from kvmodel.explain.formula import Factor, Line, Term, Trace
-from kvmodel.explain.recompute_formulas import as_term, number
+from kvmodel.explain.recompute_formulas import as_term
 from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import costs
@@ -17,7 +17,7 @@ def swap(case: Case, inputs: Inputs) -> Trace:
     moved = kv_formulas.moved(case)
     lines = [out_line(inputs, moved.value), in_line(inputs, moved.value)]
     if inputs.pin_s_per_byte:
-        locked = Factor(r"B_\text{pin}", 1 / number(inputs.pin_s_per_byte), "bytes/s")
+        locked = Factor(r"B_\text{pin}", 1 / float(inputs.pin_s_per_byte), "bytes/s")
         pinning = Term((_size(moved.value),), (locked,), "pinning")
         lines.insert(0, Line("pinning", r"t_\text{pin}", (pinning,), "s", "recovery.costs.pin_s"))
     total = Line("swap", r"t_\text{swap}", tuple(map(as_term, lines)), "s", "recovery.break_even.swap_s", headline=True)
@@ -28,8 +28,8 @@ def out_line(inputs: Inputs, size: float) -> Line:
     """D2H: a cost for each copy and each byte."""
     copied = costs.copied_out(inputs, inputs.tokens)
     terms = (
-        Term((_copies(copied), Factor("t_0", number(copied.per_copy_s), "s")), part="per-copy out"),
-        Term((_size(size),), (Factor("B", number(copied.bytes_per_s), "bytes/s"),), "wire out"),
+        Term((_copies(copied), Factor("t_0", float(copied.per_copy_s), "s")), part="per-copy out"),
+        Term((_size(size),), (Factor("B", float(copied.bytes_per_s), "bytes/s"),), "wire out"),
     )
     return Line("copy_out", r"t_\text{out}", terms, "s", "recovery.costs.out_s")
 
@@ -39,21 +39,21 @@ def in_line(inputs: Inputs, size: float) -> Line:
     copied = costs.load(inputs, inputs.tokens).copied
     blocks = kv_cache.copies(inputs.kv_layers, inputs.tokens, block_tokens=inputs.block_tokens, layout="contiguous")
     terms = [
-        Term((_copies(copied), Factor("t_0'", number(copied.per_copy_s), "s")), part="per-copy in"),
-        Term((_size(size),), (Factor("B'", number(copied.bytes_per_s), "bytes/s"),), "wire in"),
-        Term((Factor(r"t_\text{load}", number(inputs.load_overhead_s), "s"),), part="engine"),
+        Term((_copies(copied), Factor("t_0'", float(copied.per_copy_s), "s")), part="per-copy in"),
+        Term((_size(size),), (Factor("B'", float(copied.bytes_per_s), "bytes/s"),), "wire in"),
+        Term((Factor(r"t_\text{load}", float(inputs.load_overhead_s), "s"),), part="engine"),
         Term(
-            (Factor("N_b", number(blocks), "blocks"), Factor(r"t_\text{block}", number(inputs.load_s_per_block), "s")),
+            (Factor("N_b", float(blocks), "blocks"), Factor(r"t_\text{block}", float(inputs.load_s_per_block), "s")),
             part="engine",
         ),
-        Term((Factor(r"t_\text{next}", number(inputs.next_token_s), "s"),), part="engine"),
+        Term((Factor(r"t_\text{next}", float(inputs.next_token_s), "s"),), part="engine"),
     ]
     kept = tuple(term for term in terms if term.value or term.part != "engine")
     return Line("copy_in", r"t_\text{in}", kept, "s", "recovery.costs.load")
 
 
 def _copies(copied: Transfer) -> Factor:
-    return Factor("N", number(copied.copies), "copies")
+    return Factor("N", float(copied.copies), "copies")
 
 
 def _size(size: float) -> Factor:

@@ -15,11 +15,11 @@ from kvmodel.timing import step_time
 
 def recompute(inputs: Inputs) -> Trace:
     """The first preemption of one case (scalars); empty where the whole cache survives."""
-    tokens, survival = number(inputs.tokens), number(inputs.survival)
+    tokens, survival = float(inputs.tokens), float(inputs.survival)
     new, past = tokens - survival * tokens, survival * tokens
     if new <= 0:
         return ()
-    chunk = number(inputs.max_num_batched_tokens)
+    chunk = float(inputs.max_num_batched_tokens)
     full, rest = float(np.floor(new / chunk)), float(new - np.floor(new / chunk) * chunk)
     first, last = (chunk, rest) if full else (rest, 0.0)
     opening = (new_tokens(tokens, survival),) if survival else ()
@@ -31,7 +31,7 @@ def recompute(inputs: Inputs) -> Trace:
         Line("attention", r"t_\text{attention}", attention, "s", "timing.step_time.attention_s"),
         Line("activations", r"t_\text{traffic}", (activation_term(inputs, new),), "s", "timing.step_time.traffic_s"),
     ]
-    if number(inputs.tp) > 1:
+    if float(inputs.tp) > 1:
         lines.append(chunked("all-reduce", inputs, step_time.all_reduce_s, first, max(full, 1.0), last))
     launch = Term((steps, *launch_factors(inputs)), part="launch")
     lines.append(Line("launch", r"t_\text{launch}", (launch,), "s", "timing.step_time.prefill_parts_s"))
@@ -47,10 +47,10 @@ def new_tokens(tokens: float, survival: float) -> Line:
 
 def engine(inputs: Inputs, kernels: Line, steps: Factor) -> Line:
     """What the engine makes of its kernels: its factor, or a host that launches them more slowly than they run."""
-    host_s = number(inputs.host_step_s)
+    host_s = float(inputs.host_step_s)
     running = Term((*factor_of(inputs), Factor(kernels.symbol, kernels.value, "s")), part="linear")
     launching = Term((steps, Factor(r"t_\text{host}", host_s, "s")), part="linear")
-    overhead = Term((Factor("t_0", number(inputs.request_overhead_s), "s"),), part="engine")
+    overhead = Term((Factor("t_0", float(inputs.request_overhead_s), "s"),), part="engine")
     slower = max(running, launching, key=lambda term: term.value)
     terms = (slower, overhead) if overhead.value else (slower,)
     return Line("recompute", r"t_\text{recompute}", terms, "s", "recovery.costs.prefill_alone_s", headline=True)
@@ -58,7 +58,7 @@ def engine(inputs: Inputs, kernels: Line, steps: Factor) -> Line:
 
 def factor_of(inputs: Inputs) -> tuple[Factor, ...]:
     """What the engine's kernels take longer, where they do."""
-    factor = number(inputs.engine_factor)
+    factor = float(inputs.engine_factor)
     return () if factor == 1 else (Factor("f", factor),)
 
 
@@ -72,11 +72,11 @@ def chunk_lines(inputs: Inputs, tokens: float) -> Trace:
 
 def linear_terms(inputs: Inputs, tokens: float) -> tuple[Term, ...]:
     """Matrix products of the layers for every token, and of the head for one."""
-    shape, gpu, tp = inputs.shape, inputs.gpu, number(inputs.tp)
+    shape, gpu, tp = inputs.shape, inputs.gpu, float(inputs.tp)
     active = step_time.active_layer_parameters(shape)
-    peak = number(step_time.matrix_peak_flop_per_s(shape, gpu))
-    flop = number(step_time.linear_flop(tokens, shape))
-    share = flop / (number(step_time.compute_s(tokens, shape, gpu, tp=tp)) * tp * peak)
+    peak = float(step_time.matrix_peak_flop_per_s(shape, gpu))
+    flop = float(step_time.linear_flop(tokens, shape))
+    share = flop / (float(step_time.compute_s(tokens, shape, gpu, tp=tp)) * tp * peak)
     under = (*split(tp), Factor("e", share), Factor("F", peak, "FLOP/s"))
     two = Factor("2", 2)
     layers = (two, Factor("P", active, "parameters"), Factor("T", tokens, "tokens"))
@@ -86,18 +86,18 @@ def linear_terms(inputs: Inputs, tokens: float) -> tuple[Term, ...]:
 
 def weight_read_term(inputs: Inputs, tokens: float) -> Term:
     shape, gpu = inputs.shape, inputs.gpu
-    weights = Factor("W", number(step_time.weight_bytes_read(tokens, shape)), "bytes")
-    rate = Factor("e_w", number(gpu.weight_read_efficiency)), Factor("B", number(gpu.hbm_bytes_per_s), "bytes/s")
-    return Term((weights,), (*split(number(inputs.tp)), *rate), "linear")
+    weights = Factor("W", float(step_time.weight_bytes_read(tokens, shape)), "bytes")
+    rate = Factor("e_w", float(gpu.weight_read_efficiency)), Factor("B", float(gpu.hbm_bytes_per_s), "bytes/s")
+    return Term((weights,), (*split(float(inputs.tp)), *rate), "linear")
 
 
 def attention_terms(inputs: Inputs, new: float, past: float) -> tuple[Term, ...]:
     """A term for each group of layers that looks back equally far."""
-    shape, gpu, tp = inputs.shape, inputs.gpu, number(inputs.tp)
-    under = (*split(tp), Factor(r"e_\text{attn}", number(gpu.attention_efficiency)), _peak(inputs))
+    shape, gpu, tp = inputs.shape, inputs.gpu, float(inputs.tp)
+    under = (*split(tp), Factor(r"e_\text{attn}", float(gpu.attention_efficiency)), _peak(inputs))
     terms = []
     for group in shape.attention:
-        flop = number(step_time.attention_flop(new, past, replace(shape, attention=(group,))))
+        flop = float(step_time.attention_flop(new, past, replace(shape, attention=(group,))))
         pairs = flop / (4 * shape.attention_width * group.layers)
         seen = r"\text{pairs}_w" if np.isfinite(group.bound_tokens) else "(n p + n^2 / 2)" if past else "(n^2 / 2)"
         factors = (
@@ -109,20 +109,20 @@ def attention_terms(inputs: Inputs, new: float, past: float) -> tuple[Term, ...]
 
 
 def activation_term(inputs: Inputs, tokens: float) -> Term:
-    shape, gpu, tp = inputs.shape, inputs.gpu, number(inputs.tp)
-    each = number(step_time.activation_bytes_moved(1, shape, tp=tp)) / shape.layers
+    shape, gpu, tp = inputs.shape, inputs.gpu, float(inputs.tp)
+    each = float(step_time.activation_bytes_moved(1, shape, tp=tp)) / shape.layers
     widths = r"(4 d + 3 d_{ff} / tp)" if tp > 1 else r"(4 d + 3 d_{ff})"
     factors = (
         Factor("n", tokens, "tokens"),
         Factor("L", shape.layers, "layers"),
         Factor(rf"{widths} \cdot 2", each, "bytes"),
     )
-    share = Factor(r"e_\text{act}", number(gpu.activation_hbm_efficiency))
-    return Term(factors, (share, Factor("B", number(gpu.hbm_bytes_per_s), "bytes/s")), "activations")
+    share = Factor(r"e_\text{act}", float(gpu.activation_hbm_efficiency))
+    return Term(factors, (share, Factor("B", float(gpu.hbm_bytes_per_s), "bytes/s")), "activations")
 
 
 def launch_factors(inputs: Inputs) -> tuple[Factor, Factor]:
-    each = Factor(r"t_\text{launch}", number(inputs.gpu.launch_s_per_layer), "s")
+    each = Factor(r"t_\text{launch}", float(inputs.gpu.launch_s_per_layer), "s")
     return Factor("L", inputs.shape.layers, "layers"), each
 
 
@@ -130,7 +130,7 @@ def chunked(name: str, inputs: Inputs, step_s: Callable[..., Any], first: float,
     """`full` chunks of `first` tokens, and beside them one of `last` tokens where there is one."""
 
     def seconds(tokens: float) -> float:
-        return number(step_s(tokens, inputs.shape, inputs.gpu, tp=inputs.tp))
+        return float(step_s(tokens, inputs.shape, inputs.gpu, tp=inputs.tp))
 
     each = Factor(r"t_\text{step}", seconds(first), "s")
     terms = [Term((Factor("k", full, "steps"), each), part=name)]
@@ -149,10 +149,5 @@ def split(tp: float) -> tuple[Factor, ...]:
     return (Factor("tp", tp, "GPUs"),) if tp > 1 else ()
 
 
-def number(value: Any) -> float:
-    """A float of a number that may be an array of one."""
-    return float(np.asarray(value))
-
-
 def _peak(inputs: Inputs) -> Factor:
-    return Factor("F", number(inputs.gpu.peak_flop_per_s), "FLOP/s")
+    return Factor("F", float(inputs.gpu.peak_flop_per_s), "FLOP/s")

@@ -8,7 +8,7 @@ import numpy as np
 
 from kvmodel.explain import copy_formulas, kv_formulas, recompute_formulas
 from kvmodel.explain.formula import Factor, Line, Term, Trace
-from kvmodel.explain.recompute_formulas import number, split
+from kvmodel.explain.recompute_formulas import split
 from kvmodel.recovery import break_even, costs
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.timing import step_time
@@ -33,16 +33,16 @@ def recompute(result: Comparison) -> Trace:
 def _repeated(result: Comparison, name: str) -> Trace:
     if result.case.preemptions == 1:
         return ()
-    total_s = number(result.prices[name].victim_delay_s)
+    total_s = float(result.prices[name].victim_delay_s)
     return (copy_formulas.per_preemption(name, total_s, result.case.preemptions),)
 
 
 def even_rate(result: Comparison) -> Trace:
     """The copy rate at which swap and recompute cost the same, and the one that copies reach; of one preemption."""
     inputs = result.inputs
-    recompute_s = number(break_even.recompute_s(inputs))
-    size = Factor("2", 2, "ways"), Factor("M", number(costs.moved_bytes(inputs, inputs.tokens)), "bytes")
-    swapping = Factor(r"t_\text{swap}", number(break_even.swap_s(inputs)), "s")
+    recompute_s = float(break_even.recompute_s(inputs))
+    size = Factor("2", 2, "ways"), Factor("M", float(costs.moved_bytes(inputs, inputs.tokens)), "bytes")
+    swapping = Factor(r"t_\text{swap}", float(break_even.swap_s(inputs)), "s")
     reached = Term(size, (swapping,), "wire out")
     here = Line("effective", r"B_\text{here}", (reached,), "bytes/s", "recovery.break_even.effective_copy_bytes_per_s",
                 headline=True)  # fmt: skip
@@ -59,12 +59,12 @@ def wait_for_blocks(result: Comparison) -> Trace:
     if not np.isfinite(result.wait_for_blocks_s):
         return ()
     kernels = _decode_kernels(result)
-    host_s = number(inputs.host_step_s)
+    host_s = float(inputs.host_step_s)
     running = Term(
         (*recompute_formulas.factor_of(inputs), Factor(kernels.symbol, kernels.value, "s")), part="wait for blocks"
     )
     launching = Term((Factor(r"t_\text{host}", host_s, "s"),), part="wait for blocks")
-    sampling = number(inputs.decode_overhead_s) + case.decode_batch * number(inputs.decode_overhead_s_per_sequence)
+    sampling = float(inputs.decode_overhead_s) + case.decode_batch * float(inputs.decode_overhead_s_per_sequence)
     overhead = Term((Factor("t_0", sampling, "s"),), part="wait for blocks")
     slower = max(running, launching, key=lambda term: term.value)
     step = Line("decode_step", r"t_\text{step}", (slower, overhead) if sampling else (slower,), "s",
@@ -80,14 +80,14 @@ def _decode_kernels(result: Comparison) -> Line:
     """One decode step: matrix products, activations, all-reduce, launches, and the KV of the batch read once."""
     inputs, batch = result.inputs, result.case.decode_batch
     shape, gpu, tp = inputs.shape, inputs.gpu, inputs.tp
-    reduced_s = number(step_time.all_reduce_s(batch, shape, gpu, tp=tp))
+    reduced_s = float(step_time.all_reduce_s(batch, shape, gpu, tp=tp))
     named = [
-        (r"t_\text{linear}", number(step_time.linear_s(batch, shape, gpu, tp=tp, sampled=batch))),
-        (r"t_\text{traffic}", number(step_time.traffic_s(batch, shape, gpu, tp=tp))),
+        (r"t_\text{linear}", float(step_time.linear_s(batch, shape, gpu, tp=tp, sampled=batch))),
+        (r"t_\text{traffic}", float(step_time.traffic_s(batch, shape, gpu, tp=tp))),
         *([(r"t_\text{all-reduce}", reduced_s)] if reduced_s else []),
     ]
-    held = Factor(r"D\,M_c", number(costs.batch_kv_bytes(inputs)), "bytes")
-    rate = Factor(r"e_\text{kv}", number(gpu.kv_read_efficiency)), Factor("B", number(gpu.hbm_bytes_per_s), "bytes/s")
+    held = Factor(r"D\,M_c", float(costs.batch_kv_bytes(inputs)), "bytes")
+    rate = Factor(r"e_\text{kv}", float(gpu.kv_read_efficiency)), Factor("B", float(gpu.hbm_bytes_per_s), "bytes/s")
     terms = (
         *(Term((Factor(symbol, seconds, "s"),), part="wait for blocks") for symbol, seconds in named),
         Term(recompute_formulas.launch_factors(inputs), part="wait for blocks"),
@@ -99,13 +99,13 @@ def _decode_kernels(result: Comparison) -> Line:
 def prefill_rate(result: Comparison) -> Trace:
     """Ridge point of the GPU; intensity and rate of the Case's prefill in one step (`roofline_points.roofline_of`)."""
     inputs, tokens = result.inputs, float(result.case.tokens)
-    shape, gpu, tp = inputs.shape, inputs.gpu, number(inputs.tp)
-    peak = Factor("F", number(gpu.peak_flop_per_s), "FLOP/s")
-    memory = Factor("B", number(gpu.hbm_bytes_per_s), "bytes/s")
+    shape, gpu, tp = inputs.shape, inputs.gpu, float(inputs.tp)
+    peak = Factor("F", float(gpu.peak_flop_per_s), "FLOP/s")
+    memory = Factor("B", float(gpu.hbm_bytes_per_s), "bytes/s")
     at_ridge = (Term((peak,), (memory,)),)
     ridge = Line("ridge", "r", at_ridge, "FLOP/byte", "timing.roofline.ridge_flop_per_byte", headline=True)
     linear, attention = (
-        number(step_time.linear_flop(tokens, shape)), number(step_time.attention_flop(tokens, 0, shape)),
+        float(step_time.linear_flop(tokens, shape)), float(step_time.attention_flop(tokens, 0, shape)),
     )  # fmt: skip
     done = (
         Term((Factor(r"\text{FLOP}_\text{linear}", linear, "FLOP"),), part="linear"),
@@ -113,7 +113,7 @@ def prefill_rate(result: Comparison) -> Trace:
     )
     flop = Line("flop", "X", done, "FLOP", "timing.step_time.linear_flop")
     weights, activations = (
-        number(step_time.weight_bytes_read(tokens, shape)), number(step_time.activation_bytes_moved(tokens, shape)),
+        float(step_time.weight_bytes_read(tokens, shape)), float(step_time.activation_bytes_moved(tokens, shape)),
     )  # fmt: skip
     carried = (
         Term((Factor("W", weights, "bytes"),), part="linear"),
@@ -124,7 +124,7 @@ def prefill_rate(result: Comparison) -> Trace:
     intensity = Line(
         "intensity", r"X / Y", of_flop, "FLOP/byte", "timing.roofline.intensity_flop_per_byte", headline=True
     )
-    seconds = number(step_time.prefill_s(tokens, 0, shape, gpu, tp=tp, chunk_tokens=tokens))
+    seconds = float(step_time.prefill_s(tokens, 0, shape, gpu, tp=tp, chunk_tokens=tokens))
     rate = Term((Factor("X", flop.value, "FLOP"),), (*split(tp), Factor(r"t_\text{kernels}", seconds, "s")))
     return (
         ridge,

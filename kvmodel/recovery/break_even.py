@@ -114,7 +114,7 @@ def context_tokens(inputs: Inputs) -> float | None:
     turns = np.flatnonzero(swap_dearer[:-1] != swap_dearer[1:])
     if not turns.size:
         return None
-    chosen = float(np.asarray(inputs.tokens))
+    chosen = float(inputs.tokens)
     nearest = min(turns, key=lambda turn: abs(np.log(grid[turn] / chosen)))
     return bisect(difference_s, grid[nearest], grid[nearest + 1])
 
@@ -137,7 +137,7 @@ def survival(inputs: Inputs) -> float | None:
     def difference_s(share: Numbers) -> Numbers:
         return recompute_s(at(inputs, survival=share)) - swap_s(inputs)
 
-    all_but_one = 1 - 1 / float(np.asarray(inputs.tokens))
+    all_but_one = 1 - 1 / float(inputs.tokens)
     if difference_s(0.0) <= 0 or difference_s(all_but_one) >= 0:
         return None
     return bisect(difference_s, 0.0, all_but_one)

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from kvmodel.inputs.case import Case, case_from
 from kvmodel.recovery import break_even, costs, resolve, strategies
 from kvmodel.recovery.break_even import BreakEven
@@ -56,7 +54,7 @@ def notes(inputs: Inputs) -> tuple[str, ...]:
     if costs.batch_fits(inputs).all():
         return ()
     each = float(costs.moved_bytes(inputs, inputs.decode_context))
-    pool, batch = float(np.asarray(inputs.pool_bytes_per_gpu)), float(np.asarray(inputs.decode_batch))
+    pool, batch = float(inputs.pool_bytes_per_gpu), float(inputs.decode_batch)
     note = say(
         "decode_batch: {batch} running requests need {size} of KV on each GPU, the pool has {pool}; allowed: up to "
         "{most}; prices that rest on the batch are left out",

@@ -21,10 +21,10 @@ def parts(inputs: Inputs) -> dict[str, dict[str, float]]:
     Of `both`, whose halves run at once, the slower half is shown.
     """
     one = at(inputs, preemptions=1)
-    context = float(np.asarray(one.tokens))
-    past = float(np.asarray(one.survival)) * context
+    context = float(one.tokens)
+    past = float(one.survival) * context
     blocks_s = {"wait for blocks": float(costs.wait_for_blocks_s(one))}
-    stored = float(np.asarray(strategies.stored_tokens(one, np.asarray(context))))
+    stored = float(strategies.stored_tokens(one, np.asarray(context)))
     load = max(stored - past, 0.0)
     split = float(strategies.both(one).recomputed_tokens)
     recomputing, loading = recompute_parts(one, split, past), in_parts(one, context - past - split)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from kvmodel.recovery import break_even, costs
 from kvmodel.recovery.break_even import BreakEven
 from kvmodel.recovery.resolve import Inputs
@@ -98,11 +96,11 @@ def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple
     candidates = [
         ("copy_bytes_per_s", float(break_even.effective_copy_bytes_per_s(inputs)), even.copy_bytes_per_s),
         ("bytes_per_copy", size / copies, even.bytes_per_copy),
-        ("context_tokens", float(np.asarray(inputs.tokens)), even.context_tokens),
+        ("context_tokens", float(inputs.tokens), even.context_tokens),
     ]
     found = [Flip(what, now, at, max(now / at, at / now), then) for what, now, at in candidates if at is not None]
     if even.survival is not None and swap_wins:
-        now = float(np.asarray(inputs.survival))
+        now = float(inputs.survival)
         found.append(Flip("survival", now, even.survival, (1 - now) / (1 - even.survival), then))
     return tuple(sorted(found, key=lambda flip: flip.times))
 

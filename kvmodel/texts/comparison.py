@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from kvmodel import catalog
 from kvmodel.catalog import assumptions
 from kvmodel.claims.figure19 import Figure19
@@ -65,9 +63,9 @@ def case_figures(result: Comparison) -> dict[str, str]:
         "blocks": format_count(float(kv_cache.blocks(case.tokens, case.block_tokens))),
         "copies": format_count(copies),
         "bytes_per_copy": format_bytes(size / copies),
-        "pool": format_bytes(float(np.asarray(inputs.pool_bytes_per_gpu))),
-        "d2h_rate": format_rate(float(np.asarray(inputs.d2h_bytes_per_s))),
-        "h2d_rate": format_rate(float(np.asarray(inputs.h2d_bytes_per_s))),
+        "pool": format_bytes(float(inputs.pool_bytes_per_gpu)),
+        "d2h_rate": format_rate(float(inputs.d2h_bytes_per_s)),
+        "h2d_rate": format_rate(float(inputs.h2d_bytes_per_s)),
         "effective_rate": format_rate(float(break_even.effective_copy_bytes_per_s(inputs))),
         "wait_for_blocks": format_seconds(result.wait_for_blocks_s),
         "floor": format_seconds(float(step_time.floor_s(case.tokens, 0, inputs.shape, inputs.gpu, tp=case.tp))),
@@ -176,9 +174,9 @@ def roofline_figures(result: Comparison, line: Roofline, step: StepCurve) -> dic
         "short_compute": format_seconds(float(step_time.compute_s(short, shape, gpu, tp=case.tp))),
         "batch_kv": format_bytes(float(costs.batch_kv_bytes(result.inputs)) * case.tp),
         "article_ridge": significant(assumptions.value("article", "ridge_flop_per_byte"), 3),
-        "gemm": format_percent(float(np.asarray(gpu.gemm_efficiency))),
-        "attention": format_percent(float(np.asarray(gpu.attention_efficiency))),
-        "weight_share": format_percent(float(np.asarray(gpu.weight_read_efficiency))),
+        "gemm": format_percent(float(gpu.gemm_efficiency)),
+        "attention": format_percent(float(gpu.attention_efficiency)),
+        "weight_share": format_percent(float(gpu.weight_read_efficiency)),
         "basis": say(assumptions.assumption("gemm_efficiency", case.gpu).basis),
     }
     for name, gpu_id in (("a100_80", "a100-sxm4-80gb"), ("a100_40", "a100-sxm4-40gb")):

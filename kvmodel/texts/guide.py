@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from kvmodel import catalog
 from kvmodel.catalog import prices
 from kvmodel.claims.figure19 import figure19
@@ -145,7 +143,7 @@ def pieces(step: Step, result: Comparison, server: Server) -> Texts:
         "swap_whole": format_seconds(before_s),
         "swap_factor": format_ratio(now_s / before_s),
         "copies_a_block": format_count(a_block),
-        "per_copy": format_seconds(float(np.asarray(result.inputs.per_copy_d2h_s))),
+        "per_copy": format_seconds(float(result.inputs.per_copy_d2h_s)),
         "recompute": format_seconds(float(break_even.recompute_s(result.inputs))),
     }
 
