@@ -199,13 +199,13 @@ MUTATIONS = (
     # prices
     Mutation(
         "engine factor dropped",
-        "np.maximum(engine.engine_factor * kernels_s, steps * engine.host_step_s)",
-        "np.maximum(kernels_s, steps * engine.host_step_s)",
+        "larger(engine.engine_factor * kernels_s, steps * engine.host_step_s)",
+        "larger(kernels_s, steps * engine.host_step_s)",
     ),
     Mutation(
         "request overhead dropped",
-        "return launched_s + engine.request_overhead_s",
-        "return launched_s",
+        "return launched_s(kernels_s, engine, steps) + engine.request_overhead_s",
+        "return launched_s(kernels_s, engine, steps)",
     ),
     Mutation(
         "load overhead dropped",
@@ -261,13 +261,13 @@ MUTATIONS = (
     ),
     Mutation(
         "the host's part of a step",
-        "return launched_s + engine.decode_overhead_s + sequences * engine.decode_overhead_s_per_sequence",
-        "return launched_s",
+        "return launched_s(kernels_s, engine) + overhead_s",
+        "return launched_s(kernels_s, engine)",
     ),
     Mutation(
         "a host that waits for its kernels",
-        "np.maximum(engine.engine_factor * kernels_s, engine.host_step_s)",
-        "(engine.engine_factor * kernels_s + engine.host_step_s)",
+        "return larger(engine.engine_factor * kernels_s, steps",
+        "return (engine.engine_factor * kernels_s + steps",
     ),
     Mutation("large messages as fast as small", "gpu.all_reduce_large_share, 1.0)", "1.0, 1.0)"),
     Mutation("four GPUs as two", "gpu.all_reduce_beyond_pair_share, 1.0)", "1.0, 1.0)"),

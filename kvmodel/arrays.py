@@ -11,6 +11,11 @@ Floats = NDArray[np.float64]
 Numbers = Any  # a float or an array of floats: numpy's types cannot say that arithmetic of the two stays one of the two
 
 
+def larger(first: Numbers, second: Numbers) -> Numbers:
+    """The larger of two, of single numbers too: numpy's own `maximum` takes half a microsecond on two floats."""
+    return max(first, second) if isinstance(first, float) and isinstance(second, float) else np.maximum(first, second)
+
+
 def everywhere(holds: Any) -> bool:
     """Whether a condition holds for all elements: numpy's own `all` takes microseconds on a single one."""
     return bool(holds.all()) if isinstance(holds, np.ndarray) else bool(holds)

@@ -12,7 +12,7 @@ from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
 from kvmodel.memory.gpu_memory import memory_budget
 from kvmodel.recovery.comparison import compare_case
-from kvmodel.recovery.costs import moved_bytes
+from kvmodel.recovery.resolve import moved_bytes
 
 V0_VERSION = "0.6.6"  # the V0 release that the table was read from
 

@@ -12,7 +12,7 @@ from kvmodel.claims.figure19 import BLOCK_TOKENS, LINK, MODEL, Figure19, figure1
 from kvmodel.claims.numbers import Figures
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import costs
+from kvmodel.recovery import resolve
 from kvmodel.recovery.comparison import compare_case
 from kvmodel.timing import transfer
 
@@ -110,7 +110,7 @@ def wins_by_copy_size(case: Case) -> Figures:
     """Where recompute stops winning: the block size in the figure, and the bytes of one copy for the Case's model."""
     figure = figure19()
     result = compare_case(case)
-    size, copies = costs.moved_bytes(result.inputs, case.tokens), costs.copy_count(result.inputs, case.tokens)
+    size, copies = resolve.moved_bytes(result.inputs, case.tokens), resolve.copy_count(result.inputs, case.tokens)
     return {
         "wins_block": largest_block_won(figure),
         "crossing_block": figure.crossing_plotted_block_tokens,

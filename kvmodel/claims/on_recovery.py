@@ -14,7 +14,7 @@ from kvmodel.claims.on_figure19 import largest_block_won
 from kvmodel.claims.scenarios import condition_text, table
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, costs, resolve
 from kvmodel.recovery.comparison import compare_case
 from kvmodel.recovery.costs import at
 from kvmodel.recovery.resolve import Inputs, model_shape
@@ -71,7 +71,7 @@ SHORT_TOKENS = 512
 def three_times(case: Case) -> Figures:
     """Bytes on the link for three preemptions: the article's two copies, V0's swap, a write-through tier."""
     result = compare_case(case)
-    once = float(costs.moved_bytes(result.inputs, case.tokens))
+    once = float(resolve.moved_bytes(result.inputs, case.tokens))
     swap, offload = result.prices["swap"], result.prices["offload"]
     return {
         "preemptions": case.preemptions,
@@ -119,7 +119,7 @@ def stalled_batch(case: Case) -> Figures:
     result = compare_case(case)
     inputs = result.inputs
     stall_s = float(result.prices["swap"].gpu_s)
-    size = costs.moved_bytes(inputs, case.tokens)
+    size = resolve.moved_bytes(inputs, case.tokens)
     return {
         "stall_s": stall_s,
         "bytes_s": float(size / inputs.d2h_bytes_per_s + size / inputs.h2d_bytes_per_s),
@@ -163,8 +163,8 @@ def waiting(case: Case) -> Figures:
         "link_bytes": float(price.link_bytes),
         "recomputed_tokens": float(price.recomputed_tokens),
         "queue_s": float(price.victim_delay_s),
-        "prompt_requests": pool // float(costs.moved_bytes(inputs, prompt)),
-        "reserved_requests": pool // float(costs.moved_bytes(inputs, reserved)),
+        "prompt_requests": pool // float(resolve.moved_bytes(inputs, prompt)),
+        "reserved_requests": pool // float(resolve.moved_bytes(inputs, reserved)),
     }
 
 

@@ -10,7 +10,7 @@ from kvmodel.curves import curves
 from kvmodel.curves.kv_table import article_table
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.comparison import compare_case
 from kvmodel.recovery.resolve import Inputs
 from kvmodel.units import MS
@@ -60,7 +60,7 @@ def round_trip(case: Case) -> Figures:
         "article_printed_s": 2 * float(table.printed_one_way_ms[0][index]) * MS,
         "exact_s": 2 * float(table.exact_one_way_ms[0][index]) * MS,
         "measured_s": _bytes_only_s(inputs),
-        "copies": 2 * float(costs.copy_count(inputs, case.tokens)),
+        "copies": 2 * float(resolve.copy_count(inputs, case.tokens)),
         "with_copies_s": float(break_even.swap_s(inputs)),
     }
 
@@ -86,5 +86,5 @@ def small_blocks(case: Case) -> Figures:
 
 def _bytes_only_s(inputs: Inputs) -> float:
     """Out and in without any cost of a copy."""
-    size = costs.moved_bytes(inputs, inputs.tokens)
+    size = resolve.moved_bytes(inputs, inputs.tokens)
     return float(size / inputs.d2h_bytes_per_s + size / inputs.h2d_bytes_per_s)

@@ -114,15 +114,15 @@ def prefill(case: Case, numbers: Numbers) -> dict[str, Any]:
     gpu = resolve.case_rates(case)
     new, past, sequences = (np.asarray(numbers[name], float) for name in ("tokens", "past", "batch"))
     chunk = np.minimum(numbers["max_num_batched_tokens"], new * sequences)
-    kernels_s = step_time.prefill_s(new, past, shape, gpu, tp=case.tp, chunk_tokens=chunk, sequences=sequences)
-    steps = np.ceil(new * sequences / chunk)
-    seconds = engine_time.request_s(kernels_s, steps, resolve.case_engine(case))
+    seconds = engine_time.prefill_s(
+        new, past, shape, gpu, resolve.case_engine(case), tp=case.tp, chunk_tokens=chunk, sequences=sequences
+    )
     band = assumptions.value("band", resolve.prefill_band_kind(case.gpu, case.timing))
     attention_flop = sequences * step_time.attention_flop(new, past, shape)
     flop = step_time.linear_flop(new * sequences, shape, sampled=sequences) + attention_flop
     computing_s = step_time.compute_s(new * sequences, shape, gpu, tp=case.tp, sampled=sequences)
     computing_s = computing_s + sequences * step_time.attention_s(new, past, shape, gpu, tp=case.tp)
-    reads_s = steps * step_time.weight_read_s(chunk, shape, gpu, tp=case.tp)
+    reads_s = np.ceil(new * sequences / chunk) * step_time.weight_read_s(chunk, shape, gpu, tp=case.tp)
     moving_s = reads_s + step_time.traffic_s(new * sequences, shape, gpu, tp=case.tp)
     return {
         "prefill_s": seconds,

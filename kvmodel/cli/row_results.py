@@ -158,7 +158,7 @@ def _pools(case: Case, values: Results) -> Floats:
 def _compare(case: Case, values: Results) -> tuple[Results, Any]:
     inputs = _inputs(case, values)
     misfits = (inputs.pool_bytes_per_gpu <= 0) | (
-        costs.moved_bytes(inputs, strategies.last_context(inputs)) > inputs.pool_bytes_per_gpu
+        resolve.moved_bytes(inputs, strategies.last_context(inputs)) > inputs.pool_bytes_per_gpu
     )
     prices = strategies.price(inputs)
     contests = _contests(inputs, prices, len(values["tokens"]))

@@ -10,7 +10,7 @@ from kvmodel.arrays import Floats
 from kvmodel.evidence import copy_rows, measured
 from kvmodel.evidence.measured import Copy
 from kvmodel.inputs.case import Case
-from kvmodel.recovery import costs
+from kvmodel.recovery import resolve
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.timing.copy_path import copy_path
 from kvmodel.timing.transfer import transfer
@@ -64,7 +64,7 @@ class CopyRates:
 def copy_rates(result: Comparison) -> CopyRates:
     """The rates of a Case's link, over sizes that hold its own copies and all measured ones."""
     case, inputs = result.case, result.inputs
-    own_bytes = float(costs.moved_bytes(inputs, inputs.tokens) / costs.copy_count(inputs, inputs.tokens))
+    own_bytes = float(resolve.moved_bytes(inputs, inputs.tokens) / resolve.copy_count(inputs, inputs.tokens))
     points = matching(case)
     sizes = [SMALLEST_BYTES, LARGEST_BYTES, own_bytes, *(point.bytes_per_copy for point in points)]
     size = np.union1d(np.geomspace(min(sizes), max(sizes), CURVE_POINTS), [own_bytes])

@@ -11,7 +11,7 @@ from kvmodel import catalog
 from kvmodel.arrays import Floats
 from kvmodel.inputs.case import BYTES_PER_VALUE
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import break_even, costs, strategies
+from kvmodel.recovery import break_even, resolve, strategies
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.recovery.costs import at
 from kvmodel.recovery.strategies import STRATEGIES
@@ -92,7 +92,7 @@ def cost_by_block(result: Comparison, layouts: tuple[str, ...]) -> BlockCurves:
     for layout in layouts:
         laid_out = at(one, layout=layout)
         swap_s[layout] = strategies.swap(laid_out).victim_delay_s
-        size, copies = costs.moved_bytes(laid_out, one.tokens), costs.copy_count(laid_out, one.tokens)
+        size, copies = resolve.moved_bytes(laid_out, one.tokens), resolve.copy_count(laid_out, one.tokens)
         per_copy[layout] = size / copies
     prices = {"swap": strategies.swap(one), "recompute": strategies.recompute(at(result.inputs, preemptions=1))}
     return BlockCurves(

@@ -22,7 +22,7 @@ from kvmodel.arrays import Floats, Numbers
 from kvmodel.curves import slider_stops
 from kvmodel.curves.slider_stops import COUNT, LENGTH, RATE, SHARE, SURVIVAL, Slider
 from kvmodel.inputs.case import Case
-from kvmodel.recovery import costs, resolve, strategies
+from kvmodel.recovery import resolve, strategies
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.recovery.costs import at
 from kvmodel.recovery.resolve import Inputs
@@ -144,7 +144,7 @@ def _priced(case: Case, columns: tuple[int, ...]) -> _Priced:
         | {"next_token": _s_per_step(inputs, case, moved.gpu, rows[SHARE])},
         parts={LENGTH: parts}
         | {slider: {name: each[place] for name, each in moved_parts.items()} for slider, place in rows.items()},
-        kv_bytes=np.broadcast_to(costs.moved_bytes(inputs, lengths), lengths.shape),
+        kv_bytes=np.broadcast_to(resolve.moved_bytes(inputs, lengths), lengths.shape),
         bands={"recompute": float(inputs.prefill_band), "swap": float(inputs.copy_band)},
         available=tuple(name for name in STRATEGIES if name in inputs.available),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from kvmodel.arrays import Floats, Numbers
 from kvmodel.curves.curves import LONGEST_TOKENS, SHORTEST_TOKENS
 from kvmodel.inputs.case import Case
-from kvmodel.recovery import costs, resolve, strategies
+from kvmodel.recovery import resolve, strategies
 from kvmodel.recovery.costs import at
 from kvmodel.recovery.resolve import Inputs
 from kvmodel.timing import step_time
@@ -90,7 +90,7 @@ def _round_lengths(inputs: Inputs, steps: int) -> Floats:
 def _fits(inputs: Inputs, tokens: Numbers, preemptions: Numbers) -> Numbers:
     """Whether the pool holds a request of `tokens` at its last preemption."""
     last = strategies.last_context(at(inputs, tokens=tokens, preemptions=preemptions))
-    return costs.moved_bytes(inputs, last) <= inputs.pool_bytes_per_gpu
+    return resolve.moved_bytes(inputs, last) <= inputs.pool_bytes_per_gpu
 
 
 def _slider(stops: Floats, own: float) -> Slider:

@@ -73,12 +73,13 @@ class CopyReading:
 
 def prefill_s(case: Case, tokens: int) -> float:
     """What the model says of one request alone on the GPU. [s]"""
+    shape, gpu, engine = (
+        resolve.model_shape(catalog.model(case.model)),
+        resolve.case_rates(case),
+        resolve.case_engine(case),
+    )
     chunk = min(case.max_num_batched_tokens, tokens)
-    kernels_s = step_time.prefill_s(
-        tokens, 0, resolve.model_shape(catalog.model(case.model)), resolve.case_rates(case),
-        tp=case.tp, chunk_tokens=chunk,
-    )  # fmt: skip
-    return float(engine_time.request_s(kernels_s, np.ceil(tokens / chunk), resolve.case_engine(case)))
+    return float(engine_time.prefill_s(tokens, 0, shape, gpu, engine, tp=case.tp, chunk_tokens=chunk))
 
 
 def read_prefill(case: Case, point: Point, second: Point | None = None) -> PrefillReading:
@@ -127,7 +128,7 @@ def copy_s(case: Case, direction: str, tokens: int) -> float:
 def read_copy(case: Case, direction: str, point: Point, second: Point | None = None) -> CopyReading:
     """What one or two measured copies imply, one way: "h2d" in, "d2h" out. Raises CaseError, also for a misfit."""
     inputs = resolve.inputs(replace(case, tokens=point.tokens, preemptions=1))
-    moved_bytes = [float(costs.moved_bytes(inputs, each.tokens)) for each in given(point, second)]
+    moved_bytes = [float(resolve.moved_bytes(inputs, each.tokens)) for each in given(point, second)]
     floors_s = [moved / catalog.link(case.link_id).link_bytes_per_s for moved in moved_bytes]
     impossible = below_floor(floors_s, point, second)
     rate, overhead_ms = (None, None) if impossible else solve_copy(case, direction, point, second)

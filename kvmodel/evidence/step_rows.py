@@ -92,8 +92,9 @@ def group_s(rows: Sequence[Step], rates: Rates) -> Floats:
     if first.kind == "mixed_step":
         return mixed_step_s(batch, tokens, kv_bytes, shape, gpu, tp)
     chunk = CHUNK_TOKENS.get(first.kind, tokens * batch)
-    kernels_s = step_time.prefill_s(tokens, context, shape, gpu, tp=tp, chunk_tokens=chunk, sequences=batch)
-    return np.asarray(engine_time.request_s(kernels_s, np.ceil(tokens * batch / chunk), engine))
+    return np.asarray(
+        engine_time.prefill_s(tokens, context, shape, gpu, engine, tp=tp, chunk_tokens=chunk, sequences=batch)
+    )
 
 
 def linear_sum_s(tokens: Floats, shape: step_time.ModelShape, gpu: GpuRates, tp: int) -> Floats:

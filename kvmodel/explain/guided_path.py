@@ -15,7 +15,7 @@ from kvmodel.catalog.prices import ORDER as PRICES
 from kvmodel.errors import CaseError, bad_value
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import gpu_memory, kv_cache
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
 from kvmodel.units import GB, KIB, MS
 from kvmodel.words import say
@@ -121,7 +121,7 @@ def budget(case: Case, utilization: float | None = None) -> gpu_memory.MemoryBud
 def requests_held(result: Comparison, pool_bytes: float | None = None) -> int:
     """Requests of the Case's length that the pool holds at a time."""
     pool = float(result.inputs.pool_bytes_per_gpu) if pool_bytes is None else pool_bytes
-    return math.floor(pool / float(costs.moved_bytes(result.inputs, result.inputs.tokens)))
+    return math.floor(pool / float(resolve.moved_bytes(result.inputs, result.inputs.tokens)))
 
 
 def preemption_s(result: Comparison, server: Server) -> float:

@@ -20,7 +20,7 @@ def recompute(inputs: Inputs) -> Trace:
     if new <= 0:
         return ()
     chunk = float(inputs.max_num_batched_tokens)
-    full, rest = float(np.floor(new / chunk)), float(new - np.floor(new / chunk) * chunk)
+    full, rest = map(float, step_time.in_chunks(new, chunk))
     first, last = (chunk, rest) if full else (rest, 0.0)
     opening = (new_tokens(tokens, survival),) if survival else ()
     one = chunk_lines(inputs, first)

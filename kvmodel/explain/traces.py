@@ -9,7 +9,7 @@ import numpy as np
 from kvmodel.explain import copy_formulas, kv_formulas, recompute_formulas
 from kvmodel.explain.formula import Factor, Line, Term, Trace
 from kvmodel.explain.recompute_formulas import split
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, costs, resolve
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.timing import step_time
 
@@ -41,7 +41,7 @@ def even_rate(result: Comparison) -> Trace:
     """The copy rate at which swap and recompute cost the same, and the one that copies reach; of one preemption."""
     inputs = result.inputs
     recompute_s = float(break_even.recompute_s(inputs))
-    size = Factor("2", 2, "ways"), Factor("M", float(costs.moved_bytes(inputs, inputs.tokens)), "bytes")
+    size = Factor("2", 2, "ways"), Factor("M", float(resolve.moved_bytes(inputs, inputs.tokens)), "bytes")
     swapping = Factor(r"t_\text{swap}", float(break_even.swap_s(inputs)), "s")
     reached = Term(size, (swapping,), "wire out")
     here = Line("effective", r"B_\text{here}", (reached,), "bytes/s", "recovery.break_even.effective_copy_bytes_per_s",

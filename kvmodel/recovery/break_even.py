@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvmodel.arrays import Numbers
-from kvmodel.recovery import costs, strategies
+from kvmodel.recovery import costs, resolve, strategies
 from kvmodel.recovery.costs import at
 from kvmodel.recovery.resolve import Inputs
 
@@ -69,12 +69,12 @@ def copy_bytes_per_s(inputs: Inputs) -> float | None:
 def copy_rate_of_equal_cost(inputs: Inputs) -> Numbers:
     """As :func:`copy_bytes_per_s`, over arrays; infinite where nothing is recomputed."""
     with np.errstate(divide="ignore"):
-        return 2 * costs.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)
+        return 2 * resolve.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)
 
 
 def effective_copy_bytes_per_s(inputs: Inputs) -> Numbers:
     """The rate that out and in reach together, overheads included: compare it with the break-even."""
-    return 2 * costs.moved_bytes(inputs, inputs.tokens) / swap_s(inputs)
+    return 2 * resolve.moved_bytes(inputs, inputs.tokens) / swap_s(inputs)
 
 
 def bytes_per_copy(inputs: Inputs) -> float | None:
@@ -88,15 +88,15 @@ def bytes_per_copy(inputs: Inputs) -> float | None:
         slower = np.minimum(inputs.h2d_bytes_per_s, small.most_bytes_per_s)
         below = at(inputs, small_loads=None, per_copy_h2d_s=small.per_copy_s, h2d_bytes_per_s=slower)
         equal_bytes = min(_equal_bytes(below), small.cliff_bytes)
-    return equal_bytes if 1 <= equal_bytes <= float(costs.moved_bytes(inputs, inputs.tokens)) else None
+    return equal_bytes if 1 <= equal_bytes <= float(resolve.moved_bytes(inputs, inputs.tokens)) else None
 
 
 def _equal_bytes(inputs: Inputs) -> float:
     """As :func:`bytes_per_copy` under one law for all sizes: 0 where any size wins, infinite where none does."""
     per_copy_s = np.add(inputs.per_copy_d2h_s, inputs.per_copy_h2d_s)
-    without_copies_s = swap_s(inputs) - costs.copy_count(inputs, inputs.tokens) * per_copy_s
+    without_copies_s = swap_s(inputs) - resolve.copy_count(inputs, inputs.tokens) * per_copy_s
     left_s = recompute_s(inputs) - without_copies_s
-    return float(costs.moved_bytes(inputs, inputs.tokens) * per_copy_s / left_s) if left_s > 0 else np.inf
+    return float(resolve.moved_bytes(inputs, inputs.tokens) * per_copy_s / left_s) if left_s > 0 else np.inf
 
 
 def context_tokens(inputs: Inputs) -> float | None:
@@ -123,7 +123,7 @@ def most_tokens(inputs: Inputs) -> float:
     """Longest context whose KV the pool of a GPU holds, up to ten million tokens."""
 
     def excess(tokens: Numbers) -> Numbers:
-        return costs.moved_bytes(inputs, tokens) - inputs.pool_bytes_per_gpu
+        return resolve.moved_bytes(inputs, tokens) - inputs.pool_bytes_per_gpu
 
     return MOST_TOKENS if excess(MOST_TOKENS) <= 0 else bisect(excess, 1.0, MOST_TOKENS)
 

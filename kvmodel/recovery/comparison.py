@@ -53,7 +53,7 @@ def notes(inputs: Inputs) -> tuple[str, ...]:
     """What a reader must know about these numbers; empty where nothing is out of the ordinary."""
     if costs.batch_fits(inputs).all():
         return ()
-    each = float(costs.moved_bytes(inputs, inputs.decode_context))
+    each = float(resolve.moved_bytes(inputs, inputs.decode_context))
     pool, batch = float(inputs.pool_bytes_per_gpu), float(inputs.decode_batch)
     note = say(
         "decode_batch: {batch} running requests need {size} of KV on each GPU, the pool has {pool}; allowed: up to "

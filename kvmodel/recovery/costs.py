@@ -11,7 +11,7 @@ import numpy as np
 
 from kvmodel.arrays import Numbers, nowhere
 from kvmodel.memory import kv_cache
-from kvmodel.recovery.resolve import Inputs
+from kvmodel.recovery.resolve import Inputs, copy_count, moved_bytes
 from kvmodel.timing import engine_time, step_time, transfer
 from kvmodel.timing.transfer import Transfer
 
@@ -19,28 +19,6 @@ from kvmodel.timing.transfer import Transfer
 def at(inputs: Inputs, **changed: object) -> Inputs:
     """The same inputs with some replaced: `at(inputs, tokens=np.geomspace(128, 131072, 160))`."""
     return replace(inputs, **changed)  # type: ignore[arg-type]
-
-
-def moved_bytes(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Bytes of whole blocks that one GPU copies for `tokens`."""
-    return kv_cache.kv_bytes_in_blocks(
-        inputs.kv_layers,
-        tokens,
-        block_tokens=inputs.block_tokens,
-        bytes_per_value=inputs.bytes_per_value,
-        tp=inputs.tp,
-    )
-
-
-def copy_count(inputs: Inputs, tokens: Numbers) -> Numbers:
-    """Copies that each GPU makes one way for `tokens`."""
-    return kv_cache.copies(
-        inputs.kv_layers,
-        tokens,
-        block_tokens=inputs.block_tokens,
-        layout=inputs.layout,
-        runs_per_block=inputs.runs_per_block,
-    )
 
 
 def copied_out(inputs: Inputs, tokens: Numbers) -> Transfer:
@@ -87,11 +65,11 @@ def prefill_alone_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -
     """Seconds to prefill with the GPU to itself, as the engine of the chosen timing takes."""
     if nowhere(new_tokens):
         return 0.0
-    kernels_s = step_time.prefill_s(
-        new_tokens, past_tokens, inputs.shape, inputs.gpu, tp=inputs.tp, chunk_tokens=inputs.max_num_batched_tokens
+    chunk = inputs.max_num_batched_tokens
+    alone_s = engine_time.prefill_s(
+        new_tokens, past_tokens, inputs.shape, inputs.gpu, inputs, tp=inputs.tp, chunk_tokens=chunk
     )
-    steps = np.ceil(new_tokens / inputs.max_num_batched_tokens)
-    return engine_time.request_s(kernels_s, steps, inputs) * (new_tokens > 0)
+    return alone_s * (new_tokens > 0)
 
 
 def prefill_marginal_s(inputs: Inputs, new_tokens: Numbers, past_tokens: Numbers) -> Numbers:

@@ -125,13 +125,7 @@ def next_token_s(case: Case, shape: ModelShape, gpu: GpuRates, engine: EngineTim
 def require_request_fits(case: Case, resolved: Inputs) -> None:
     """Raises DoesNotFit where the request's KV at its last preemption exceeds the pool of a GPU."""
     last = case.tokens + (case.preemptions - 1) * case.tokens_between
-    needed = kv_cache.kv_bytes_in_blocks(
-        resolved.kv_layers,
-        last,
-        block_tokens=resolved.block_tokens,
-        bytes_per_value=resolved.bytes_per_value,
-        tp=resolved.tp,
-    )
+    needed = moved_bytes(resolved, last)
     if needed > resolved.pool_bytes_per_gpu:
         raise DoesNotFit(
             say(
@@ -244,3 +238,25 @@ def require_sequence_fits(case: Case, numbers: Numbers) -> None:
     """Raises DoesNotFit where weights, or the KV of one sequence with its past, exceed the GPU's memory."""
     require_weights_fit(case)
     inputs(replace(case, tokens=int(numbers["tokens"] + numbers["past"]), preemptions=1))
+
+
+def moved_bytes(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Bytes of whole blocks that one GPU copies for `tokens`."""
+    return kv_cache.kv_bytes_in_blocks(
+        inputs.kv_layers,
+        tokens,
+        block_tokens=inputs.block_tokens,
+        bytes_per_value=inputs.bytes_per_value,
+        tp=inputs.tp,
+    )
+
+
+def copy_count(inputs: Inputs, tokens: Numbers) -> Numbers:
+    """Copies that each GPU makes one way for `tokens`."""
+    return kv_cache.copies(
+        inputs.kv_layers,
+        tokens,
+        block_tokens=inputs.block_tokens,
+        layout=inputs.layout,
+        runs_per_block=inputs.runs_per_block,
+    )

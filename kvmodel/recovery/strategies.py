@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kvmodel.arrays import Numbers
-from kvmodel.recovery import costs
+from kvmodel.recovery import costs, resolve
 from kvmodel.recovery.resolve import Inputs
 from kvmodel.timing.transfer import Transfer
 
@@ -143,7 +143,7 @@ def swap(inputs: Inputs) -> Price:
         gpu_s=delay if inputs.swap_on_compute_stream else kernel,
         link_bytes=size * inputs.tp,
         link_s=link,
-        host_bytes=costs.moved_bytes(inputs, last_context(inputs)) * inputs.tp,
+        host_bytes=resolve.moved_bytes(inputs, last_context(inputs)) * inputs.tp,
         recomputed_tokens=0.0,
         band=inputs.copy_band,
     )

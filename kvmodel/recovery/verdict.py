@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.break_even import BreakEven
 from kvmodel.recovery.resolve import Inputs
 from kvmodel.recovery.strategies import Price
@@ -91,8 +91,8 @@ def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple
         return _flips_by_gpu_time(inputs, prices)
     swap_wins = bool(break_even.swap_s(inputs) < break_even.recompute_s(inputs))
     then = "recompute" if swap_wins else "swap"
-    size = float(costs.moved_bytes(inputs, inputs.tokens))
-    copies = float(costs.copy_count(inputs, inputs.tokens))
+    size = float(resolve.moved_bytes(inputs, inputs.tokens))
+    copies = float(resolve.copy_count(inputs, inputs.tokens))
     candidates = [
         ("copy_bytes_per_s", float(break_even.effective_copy_bytes_per_s(inputs)), even.copy_bytes_per_s),
         ("bytes_per_copy", size / copies, even.bytes_per_copy),

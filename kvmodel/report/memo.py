@@ -73,7 +73,7 @@ def memo(case: Case, app: str = addresses.APP) -> list[Block]:
         Heading("Question"),
         Text(question(case)),
         Heading("Verdict"),
-        Text(". ".join(first_upper(line) for line in verdict(answer)) + "."),
+        Text(". ".join(first_upper(line) for line in answers.verdict_lines(answer)) + "."),
         prices(result),
         *(Text(f"Note: {note}.") for note in result.notes),
         Heading("Break-evens"),
@@ -91,7 +91,7 @@ def memo(case: Case, app: str = addresses.APP) -> list[Block]:
 def chart_note(name: str, case: Case, app: str = addresses.APP, shown: tuple[Any, ...] | None = None) -> list[Block]:
     """The blocks that go with one chart into a review: the chart, its sentence, inputs, assumptions and link."""
     result = compare_case(case)
-    sentence = ". ".join(first_upper(line) for line in verdict(as_json(result)))
+    sentence = ". ".join(first_upper(line) for line in answers.verdict_lines(as_json(result)))
     return [
         Heading(f"{catalog.model(case.model).label} on {catalog.gpu(case.gpu).label}"),
         Chart(name, charts.alt(name, case, shown)),
@@ -116,17 +116,6 @@ def question(case: Case) -> str:
         f"{format_count(case.decode_batch)} running requests ({engine}). "
         f"Which way back to its KV cache costs least, by {weighed}?"
     )
-
-
-def verdict(answer: dict[str, Any]) -> list[str]:
-    """What the engine has, and swap against recompute."""
-    judged = answer["verdict"]
-    better = "faster" if judged["objective"] == "victim-delay" else "cheaper"
-    no_swap = "" if answer["strategies"]["swap"]["available"] else ", if this engine had swap"
-    return [
-        f"of what this engine has: {answers.contest(judged, better)}",
-        f"swap or recompute{no_swap}: {answers.contest(judged['swap_or_recompute'], better)}",
-    ]
 
 
 def headline(even: dict[str, Any], turns: Sequence[str]) -> str:

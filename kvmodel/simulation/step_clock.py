@@ -7,15 +7,17 @@ timed at once, the growth of that KV included: its length is a quadratic in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import lru_cache
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import costs
+from kvmodel.recovery import costs, resolve
 from kvmodel.recovery.resolve import Inputs
 from kvmodel.scheduler.clock import Chunk
-from kvmodel.timing import step_time
+from kvmodel.timing import engine_time, step_time
+from kvmodel.timing.engine_time import EngineTimes
 
 KEPT = 10_000  # times of step sizes that are remembered
 
@@ -77,9 +79,7 @@ class StepTimes:
         self.now = self.after_first = self.last = self.recompute = self.stalled = 0.0
         self._inputs = inputs
         self._sequences = 0
-        self._factor, self._host_s = float(inputs.engine_factor), float(inputs.host_step_s)
-        self._overhead_s = float(inputs.decode_overhead_s)
-        self._overhead_s_per_sequence = float(inputs.decode_overhead_s_per_sequence)
+        self._engine = EngineTimes(**{field.name: float(getattr(inputs, field.name)) for field in fields(EngineTimes)})
         self._linear = lru_cache(KEPT)(self._linear_s)
         self._attention = lru_cache(KEPT)(self._attention_s)
         self._moved = lru_cache(KEPT)(self._moved_bytes)
@@ -126,17 +126,12 @@ class StepTimes:
             kernels_s += read.tokens * s_per_token
             growth += read.growing * s_per_token
             alike = min(alike, read.steps_alike())
-        growth *= self._factor
-        below_host = self._host_s - self._factor * kernels_s
+        growth *= self._engine.engine_factor
+        below_host = self._engine.host_step_s - self._engine.engine_factor * kernels_s
         if below_host > 0:  # the host's time hides the kernels' growth
             alike = min(alike, ceil(below_host / growth)) if growth else alike
             growth = 0.0
-        return self._decode_step_s(kernels_s, number), growth, alike
-
-    def _decode_step_s(self, kernels_s: float, sequences: int) -> float:
-        """As :func:`kvmodel.timing.engine_time.decode_step_s`, whose arrays take longer than the rest of a step."""
-        launched_s = max(self._factor * kernels_s, self._host_s)
-        return launched_s + self._overhead_s + sequences * self._overhead_s_per_sequence
+        return engine_time.decode_step_s(kernels_s, number, self._engine), growth, alike
 
     def _linear_s(self, tokens: int, sampled: int) -> float:
         """Seconds of a step before attention and KV reads."""
@@ -174,8 +169,8 @@ class StepTimes:
             kernels_s += reads_s * (self._slower_beside_chunk if sampled > decoding else 1.0)
         kernels_s += self._linear(new_tokens, sampled) if new_tokens else 0.0
         if decoding:
-            return self._decode_step_s(kernels_s, decoding)
-        return max(self._factor * kernels_s, self._host_s)
+            return engine_time.decode_step_s(kernels_s, decoding, self._engine)
+        return engine_time.launched_s(kernels_s, self._engine)
 
     def pass_empty_step(self) -> None: ...
 
@@ -196,7 +191,7 @@ class StepTimes:
         return self._moved(tokens)
 
     def _moved_bytes(self, tokens: int) -> float:
-        return float(costs.moved_bytes(self._inputs, tokens) * self._inputs.tp)
+        return float(resolve.moved_bytes(self._inputs, tokens) * self._inputs.tp)
 
 
 def _steps_before(room: float, length: float, growth: float) -> int:

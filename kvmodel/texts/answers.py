@@ -170,12 +170,9 @@ def compare(answer: Answer) -> str:
         cells = [seconds(price[key]) for key in keys]
         counted = format_gb(price["link_bytes"]), f"{format_count(price['recomputed_tokens'])} tokens"
         rows.append([name + ("" if price["available"] else " (not in this engine)"), *cells, *counted])
-    no_swap = "" if answer["strategies"]["swap"]["available"] else ", if this engine had swap"
-    better = "faster" if verdict["objective"] == "victim-delay" else "cheaper"
     turns = [flip(entry) for entry in verdict["flips_if"]]
     lines = [
-        f"of what this engine has ({chosen['policy']}), by {verdict['objective']}: {contest(verdict, better)}",
-        f"swap or recompute{no_swap}: {contest(verdict['swap_or_recompute'], better)}",
+        *verdict_lines(answer, f" ({chosen['policy']}), by {verdict['objective']}"),
         "what would turn swap or recompute:" if turns else "nothing in range turns swap or recompute",
         *turns,
         pays_from(answer["break_even"]["preemptions"]),
@@ -183,6 +180,17 @@ def compare(answer: Answer) -> str:
     ]
     notes = [f"note: {note}" for note in answer["notes"]]
     return "\n\n".join(["\n".join(part) for part in ([heading], [table(rows)], lines, notes) if part])
+
+
+def verdict_lines(answer: Answer, asked: str = "") -> list[str]:
+    """What is best of what the engine has (`asked` says of which, by what), and swap against recompute."""
+    verdict = answer["verdict"]
+    better = "faster" if verdict["objective"] == "victim-delay" else "cheaper"
+    no_swap = "" if answer["strategies"]["swap"]["available"] else ", if this engine had swap"
+    return [
+        f"of what this engine has{asked}: {contest(verdict, better)}",
+        f"swap or recompute{no_swap}: {contest(verdict['swap_or_recompute'], better)}",
+    ]
 
 
 def contest(judged: Answer, better: str) -> str:

@@ -10,10 +10,11 @@ from kvmodel.claims.figure19 import Figure19
 from kvmodel.curves.roofline_points import Roofline, StepCurve
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, costs, resolve
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.recovery.strategies import STRATEGIES
 from kvmodel.recovery.verdict import Flip
+from kvmodel.texts.answers import FLIPS
 from kvmodel.timing import roofline, step_time
 from kvmodel.units import (
     MS,
@@ -41,8 +42,8 @@ def figures(result: Comparison) -> dict[str, str]:
 def case_figures(result: Comparison) -> dict[str, str]:
     """The inputs of a case and what follows from them without a price."""
     case, inputs = result.case, result.inputs
-    size = float(costs.moved_bytes(inputs, inputs.tokens))
-    copies = float(costs.copy_count(inputs, inputs.tokens))
+    size = float(resolve.moved_bytes(inputs, inputs.tokens))
+    copies = float(resolve.copy_count(inputs, inputs.tokens))
     return {
         "model": catalog.model(case.model).label,
         "gpu": catalog.gpu(case.gpu).label,
@@ -112,12 +113,7 @@ def _ratio(factor: float | None) -> str:
 
 def flip_figures(flip: Flip) -> dict[str, str]:
     """One thing that turns the answer: where, what it is now, and how far away."""
-    shown = {
-        "copy_bytes_per_s": format_rate,
-        "bytes_per_copy": lambda size: format_bytes(size, digits=2),
-        "context_tokens": format_count,
-        "survival": format_percent,
-    }[flip.what]
+    shown = FLIPS[flip.what][1]
     return {"at": shown(flip.at), "now": shown(flip.now), "times": format_ratio(flip.times), "then": say(flip.then)}
 
 

@@ -45,18 +45,18 @@ def is_measured(case: Case) -> bool:
 
 def error_rows(pairs: Sequence[Pair]) -> list[list[str]]:
     """A line a kind: its id, how many rows, median, 90th percentile and bias of the error, and what it is."""
-    found = {row.kind: row for row in measured_points.errors(pairs)}
+    rows = {row.kind: measured_points.in_percent(row) for row in measured_points.errors(pairs)}
     return [
         [
             kind,
-            format_count(found[kind].n),
-            f"{100 * found[kind].median:.1f} %",
-            f"{100 * found[kind].p90:.1f} %",
-            f"{100 * found[kind].bias:+.1f} %",
-            say(says),
+            format_count(rows[kind]["n"]),
+            f"{rows[kind]['median_percent']:.1f} %",
+            f"{rows[kind]['p90_percent']:.1f} %",
+            f"{rows[kind]['bias_percent']:+.1f} %",
+            rows[kind]["says"],
         ]
-        for kind, says in measured_points.SAYS.items()
-        if kind in found
+        for kind in measured_points.SAYS
+        if kind in rows
     ]
 
 

@@ -13,7 +13,7 @@ from kvmodel.explain import formula, guided_path, kv_formulas
 from kvmodel.explain.guided_path import Server, Step
 from kvmodel.inputs.case import BYTES_PER_VALUE
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
 from kvmodel.texts.comparison import case_figures, figure19_figures
 from kvmodel.timing import step_time
@@ -86,7 +86,7 @@ def pool(step: Step, result: Comparison, server: Server) -> Texts:
 def copy(step: Step, result: Comparison, server: Server) -> Texts:
     swap_s = float(break_even.swap_s(result.inputs))
     link = catalog.link(result.case.link_id)
-    moved = 2 * float(costs.moved_bytes(result.inputs, result.inputs.tokens))
+    moved = 2 * float(resolve.moved_bytes(result.inputs, result.inputs.tokens))
     return {
         "swap": format_seconds(swap_s),
         "wire_rate": format_rate(link.link_bytes_per_s, digits=3),

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvmodel.arrays import Numbers
+from kvmodel.arrays import Numbers, larger
 from kvmodel.catalog import assumptions
+from kvmodel.timing import step_time
+from kvmodel.timing.step_time import GpuRates, ModelShape
 from kvmodel.units import MS
 
 
@@ -40,13 +42,35 @@ def engine_times(gpu_id: str, timing: str) -> EngineTimes:
     )
 
 
+def prefill_s(
+    new_tokens: Numbers,
+    past_tokens: Numbers,
+    shape: ModelShape,
+    gpu: GpuRates,
+    engine: EngineTimes,
+    *,
+    tp: Numbers = 1,
+    chunk_tokens: Numbers,
+    sequences: Numbers = 1,
+) -> Numbers:
+    """Seconds of a prefill alone on the GPU, engine and all; arguments as in :func:`step_time.prefill_s`."""
+    kernels_s = step_time.prefill_s(
+        new_tokens, past_tokens, shape, gpu, tp=tp, chunk_tokens=chunk_tokens, sequences=sequences
+    )
+    return request_s(kernels_s, np.ceil(new_tokens * sequences / chunk_tokens), engine)
+
+
 def request_s(kernels_s: Numbers, steps: Numbers, engine: EngineTimes) -> Numbers:
     """Seconds of a request whose kernels take `kernels_s` in `steps` steps."""
-    launched_s = np.maximum(engine.engine_factor * kernels_s, steps * engine.host_step_s)
-    return launched_s + engine.request_overhead_s
+    return launched_s(kernels_s, engine, steps) + engine.request_overhead_s
 
 
 def decode_step_s(kernels_s: Numbers, sequences: Numbers, engine: EngineTimes) -> Numbers:
     """Seconds of a step that decodes `sequences` sequences and whose kernels take `kernels_s`."""
-    launched_s = np.maximum(engine.engine_factor * kernels_s, engine.host_step_s)
-    return launched_s + engine.decode_overhead_s + sequences * engine.decode_overhead_s_per_sequence
+    overhead_s = engine.decode_overhead_s + sequences * engine.decode_overhead_s_per_sequence
+    return launched_s(kernels_s, engine) + overhead_s
+
+
+def launched_s(kernels_s: Numbers, engine: EngineTimes, steps: Numbers = 1.0) -> Numbers:
+    """Seconds of `steps` steps whose host launches their kernels while those run."""
+    return larger(engine.engine_factor * kernels_s, steps * engine.host_step_s)

@@ -237,8 +237,7 @@ def prefill_s(
         All broadcast; the result has their shape. [s]
     """
     total = new_tokens * sequences
-    full_chunks = np.floor(total / chunk_tokens)
-    rest = total - full_chunks * chunk_tokens
+    full_chunks, rest = in_chunks(total, chunk_tokens)
 
     def sampled(tokens: Numbers) -> Numbers:
         """Each step samples for the sequences that end in it, and for the one it is in the middle of."""
@@ -248,6 +247,12 @@ def prefill_s(
     full_s = full_chunks * step_s(chunk_tokens, shape, gpu, tp=tp, sampled=sampled(chunk_tokens))
     rest_s = step_s(rest, shape, gpu, tp=tp, sampled=sampled(rest))
     return full_s + rest_s + sequences * attention_s(new_tokens, past_tokens, shape, gpu, tp=tp)
+
+
+def in_chunks(tokens: Numbers, chunk_tokens: Numbers) -> tuple[Numbers, Numbers]:
+    """Full chunks of a prefill, and the tokens of the last one that is not full."""
+    full_chunks = np.floor(tokens / chunk_tokens)
+    return full_chunks, tokens - full_chunks * chunk_tokens
 
 
 def marginal_prefill_s(
@@ -269,8 +274,7 @@ def marginal_prefill_s(
     new = new_tokens
     decodes = decode_sequences
     room = np.maximum(max_num_batched_tokens - decodes, 1.0)
-    full_chunks = np.floor(new / room)
-    rest = new - full_chunks * room
+    full_chunks, rest = in_chunks(new, room)
     decoding_s = step_s(decodes, shape, gpu, tp=tp, sampled=decodes)
     slower_read_s = kv_read_s(decode_kv_bytes_per_gpu, gpu, beside_chunk=True) - kv_read_s(
         decode_kv_bytes_per_gpu, gpu, beside_chunk=False
@@ -312,8 +316,7 @@ def prefill_parts_s(
 ) -> dict[str, Numbers]:
     """What :func:`prefill_s` is made of, for one sequence; the parts add up to it."""
     new = new_tokens
-    full_chunks = np.floor(new / chunk_tokens)
-    rest = new - full_chunks * chunk_tokens
+    full_chunks, rest = in_chunks(new, chunk_tokens)
     has_rest = np.asarray(rest > 0, dtype=float)
 
     def chunked(part_s: Callable[[Numbers], Numbers]) -> Numbers:

@@ -18,7 +18,7 @@ from kvmodel.explain import formula, kv_formulas, traces
 from kvmodel.explain.formula import Factor, Line, Term
 from kvmodel.inputs.case import BYTES_PER_VALUE, OPTIONS, Case
 from kvmodel.memory import kv_cache
-from kvmodel.recovery import break_even, costs
+from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
 
 H100 = {"gpu": "h100-sxm5-80gb"}
@@ -82,7 +82,7 @@ def test_every_result_is_the_models(case: Case) -> None:
     even, here = traces.even_rate(result)
     assert even.value == pytest.approx(result.even.copy_bytes_per_s)
     assert here.value == pytest.approx(float(break_even.effective_copy_bytes_per_s(inputs)))
-    assert traces.swap(result)[0].value == pytest.approx(float(costs.moved_bytes(inputs, case.tokens)))
+    assert traces.swap(result)[0].value == pytest.approx(float(resolve.moved_bytes(inputs, case.tokens)))
     line = roofline_of(result)
     ridge, _, _, intensity, rate = traces.prefill_rate(result)
     assert ridge.value == pytest.approx(line.ridge_flop_per_byte)

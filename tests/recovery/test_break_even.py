@@ -98,8 +98,8 @@ def test_nothing_to_recompute_has_no_break_even_rate():
 @given(CASES)
 def test_bytes_per_copy_put_back_makes_the_two_equal(choices):
     inputs = fitting(choices)
-    size_bytes = float(costs.moved_bytes(inputs, inputs.tokens))
-    one_run = float(costs.copy_count(at(inputs, runs_per_block=1), inputs.tokens))
+    size_bytes = float(resolve.moved_bytes(inputs, inputs.tokens))
+    one_run = float(resolve.copy_count(at(inputs, runs_per_block=1), inputs.tokens))
 
     def swap_of_pieces_s(piece_bytes):
         return swap_s(inputs, runs_per_block=size_bytes / piece_bytes / one_run)

@@ -66,7 +66,7 @@ def test_swap_copies_whole_blocks_out_and_in():
 @pytest.mark.parametrize(("layout", "pieces"), [("per-layer-kv", 64), ("per-layer", 32), ("contiguous", 1)])
 def test_swap_counts_copies_by_layout_and_runs(layout, pieces):
     inputs = toy(layout=layout)
-    assert costs.copy_count(inputs, 1000) == 63 * pieces
+    assert resolve.copy_count(inputs, 1000) == 63 * pieces
     assert strategies.swap(inputs).out_s == pytest.approx(out_s(1008, 63 * pieces))
     assert strategies.swap(at(inputs, runs_per_block=3)).in_s == pytest.approx(in_s(1008, 3 * 63 * pieces))
 

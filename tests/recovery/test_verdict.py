@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kvmodel import catalog
 from kvmodel.errors import DoesNotFit
 from kvmodel.inputs.case import case_from
-from kvmodel.recovery import break_even, costs, resolve, strategies
+from kvmodel.recovery import break_even, resolve, strategies
 from kvmodel.recovery.comparison import compare_case
 from kvmodel.recovery.costs import at
 from kvmodel.recovery.verdict import contest, verdict
@@ -98,9 +98,9 @@ CHANGES = {
     ),
     "bytes_per_copy": lambda inputs, piece: at(
         inputs,
-        runs_per_block=float(costs.moved_bytes(inputs, inputs.tokens))
+        runs_per_block=float(resolve.moved_bytes(inputs, inputs.tokens))
         / piece
-        / float(costs.copy_count(at(inputs, runs_per_block=1), inputs.tokens)),
+        / float(resolve.copy_count(at(inputs, runs_per_block=1), inputs.tokens)),
     ),
     "context_tokens": lambda inputs, tokens: at(inputs, tokens=tokens),
     "survival": lambda inputs, share: at(inputs, survival=min(max(share, 0.0), 1.0)),

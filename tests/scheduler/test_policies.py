@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvmodel.recovery import costs
+from kvmodel.recovery import costs, resolve
 from kvmodel.scheduler.others import (
     INITIAL_RATIO,
     LEAST_RATIO,
@@ -120,7 +120,7 @@ def test_v0_computes_the_whole_victim_again_in_a_step_of_its_own():
 def test_a_swap_moves_the_victim_out_and_in_and_computes_nothing_again():
     state = run(VLLM_V0_SWAP, PAIR, engine(9))
     assert state.log.recomputed == [0, 0]
-    assert state.log.bytes_out == state.log.bytes_in == costs.moved_bytes(INPUTS, 64)
+    assert state.log.bytes_out == state.log.bytes_in == resolve.moved_bytes(INPUTS, 64)
     assert state.clock.stalled == pytest.approx(float(costs.out_s(INPUTS, 64) + costs.load(INPUTS, 64).load_s))
     assert state.host.free == 36  # a move: the host's copy is gone
 
@@ -164,8 +164,8 @@ def test_the_prompt_is_loaded_and_the_generated_part_computed_again():
     assert prompt_only.log.resumes[0][1:4] == (victim, tokens, 64)
     assert prompt_only.log.recomputed[victim] == tokens - 1 - 64
     assert everything.log.resumes[0][3] == (tokens - 1) // 16 * 16 > 64
-    assert prompt_only.log.bytes_in == costs.moved_bytes(INPUTS, 64)
-    assert prompt_only.log.bytes_out == costs.moved_bytes(INPUTS, 128)  # each prompt once
+    assert prompt_only.log.bytes_in == resolve.moved_bytes(INPUTS, 64)
+    assert prompt_only.log.bytes_out == resolve.moved_bytes(INPUTS, 128)  # each prompt once
 
 
 def test_others_run_on_while_a_load_is_under_way():
