@@ -135,8 +135,8 @@ MUTATIONS = (
     Mutation("no launches", "\n        + shape.layers * gpu.launch_s_per_layer", ""),
     Mutation(
         "one big chunk",
-        "full_chunks = np.floor(total / chunk_tokens)",
-        "full_chunks = np.floor(total / 1e9)",
+        "full_chunks = np.floor(tokens / chunk_tokens)",
+        "full_chunks = np.floor(tokens / 1e9)",
     ),
     Mutation("marginal is alone", "mixed_s - decoding_s + slower_read_s", "mixed_s"),
     Mutation(
@@ -283,8 +283,8 @@ MUTATIONS = (
     # break-evens and verdict
     Mutation(
         "break-even of one direction",
-        "return 2 * costs.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
-        "return costs.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
+        "return 2 * resolve.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
+        "return resolve.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
     ),
     Mutation(
         "break-even without survival",
