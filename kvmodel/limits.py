@@ -26,13 +26,14 @@ class Limits:
     greatest: float = 0
     options: tuple[str, ...] = ()
     example: str = ""
-    optional: bool = False  # may be None
     parse: Callable[[str], Any] | None = None
 
     @property
     def allowed(self) -> str:
-        least, greatest = f"{self.least:,}", f"{self.greatest:,}"
-        return ", ".join(self.options) or say(self.words, least=least, greatest=greatest, example=self.example)
+        return ", ".join(self.options) or self._said(self.words)
+
+    def _said(self, words: str) -> str:
+        return say(words, least=f"{self.least:,}", greatest=f"{self.greatest:,}", example=self.example)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -57,8 +58,7 @@ class Limits:
         try:
             self.parsed(number)
         except ValueError:
-            ends = {"least": f"{self.least:,}", "greatest": f"{self.greatest:,}"}
-            raise refused(field, f"{number:,}", say("{least} to {greatest}", **ends)) from None
+            raise refused(field, f"{number:,}", self._said("{least} to {greatest}")) from None
 
     @cached_property
     def _validator(self) -> SchemaValidator:
@@ -71,17 +71,15 @@ class Limits:
             schema["expected"] = list(self.options)
         if self.parse is not None:
             schema["function"] = {"type": "no-info", "function": self.parse}
-        return SchemaValidator({"type": "nullable", "schema": schema} if self.optional else schema)
+        return SchemaValidator(schema)
 
 
 def whole(least: int, greatest: int) -> Limits:
     return Limits("int", "a whole number from {least} to {greatest}", least, greatest)
 
 
-def number(
-    least: float, greatest: float, words: str = "a number from {least} to {greatest}", *, optional: bool = False
-) -> Limits:
-    return Limits("float", words, least, greatest, optional=optional)
+def number(least: float, greatest: float, words: str = "a number from {least} to {greatest}") -> Limits:
+    return Limits("float", words, least, greatest)
 
 
 def one_of(*options: str) -> Limits:

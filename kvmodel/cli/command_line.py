@@ -16,7 +16,7 @@ from kvmodel import catalog
 from kvmodel.cli import answers
 from kvmodel.cli.choices import read_choices, with_config
 from kvmodel.cli.commands import COMMANDS
-from kvmodel.errors import CaseError, CatalogError
+from kvmodel.errors import CaseError, CatalogError, bad_value
 from kvmodel.inputs import case, questions
 from kvmodel.inputs.case import DEFAULTS
 
@@ -107,7 +107,7 @@ def run(arguments: Sequence[str]) -> str:
     """What a command prints. Raises CaseError or CatalogError, one sentence, on bad input."""
     name, *rest = arguments
     if name not in COMMANDS:
-        raise CaseError(f"command: {name[:40]!r} given; allowed: {', '.join(COMMANDS)}")
+        raise bad_value("command", name, ", ".join(COMMANDS))
     command, choices = COMMANDS[name], parse(name, rest)
     as_json = choices.pop("json", False)
     rows_file, output = choices.pop("rows", None), choices.pop("output", None)

@@ -28,10 +28,10 @@ LIMITS = {
     "block_tokens": whole(1, 8192),
     "layout": one_of("per-layer-kv", "per-layer", "contiguous"),
     "runs_per_block": whole(1, 10_000),
-    "copy_gb_per_s": number(0.001, 10_000, optional=True),  # None: the catalog's figure, as for the next three
-    "per_copy_us": number(0, 100_000, optional=True),
-    "gemm_efficiency": number(0.001, 1.5, optional=True),
-    "request_overhead_ms": number(0, 100_000, optional=True),
+    "copy_gb_per_s": number(0.001, 10_000),
+    "per_copy_us": number(0, 100_000),
+    "gemm_efficiency": number(0.001, 1.5),
+    "request_overhead_ms": number(0, 100_000),
     "preemptions": whole(1, 1000),
     "tokens_between": whole(0, 1_000_000),
     "generated_tokens": whole(0, 10_000_000),
@@ -71,7 +71,7 @@ class Case:
     block_tokens: int = 16
     layout: str = "contiguous"
     runs_per_block: int = 1
-    copy_gb_per_s: float | None = None
+    copy_gb_per_s: float | None = None  # None: the catalog's figure, as for the next three
     per_copy_us: float | None = None
     gemm_efficiency: float | None = None
     request_overhead_ms: float | None = None
@@ -118,7 +118,10 @@ def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
     objective = choices["objective"]
     dashed = objective.replace("_", "-") if isinstance(objective, str) else ""
     spelled = {"objective": dashed} if dashed in options_of("objective") else {}
-    values = {field: LIMITS[field].read(field, value) for field, value in {**choices, **spelled}.items()}
+    values: dict[str, Any] = {
+        field: None if value is None and DEFAULTS[field] is None else LIMITS[field].read(field, value)
+        for field, value in {**choices, **spelled}.items()
+    }
     try:
         ids = {field: catalog.id_of(field, values[field]) for field in ("model", "gpu")}
         own_link = values["link"].strip().lower() == "auto"
