@@ -24,15 +24,16 @@ from hosting.charts import Charts
 from hosting.compressed import CompressedFiles
 from hosting.headers import SecurityHeaders
 from hosting.limits import Limits
-from hosting.settings import SettingsError, for_streamlit, read
+from hosting.settings import for_streamlit, read
 from hosting.warm import before_the_first_visitor
+from kvmodel.errors import CaseError
 
 ROOT = Path(__file__).resolve().parent
 STREAMLIT = Path(file_util.get_static_dir())
 
 try:
     settings = read(os.environ)
-except SettingsError as error:
+except CaseError as error:
     sys.exit(str(error))
 for option, value in for_streamlit(settings).items():
     config.set_option(option, value)

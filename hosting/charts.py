@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from kvmodel import __version__, charts
 from kvmodel.charts import chart_files, pictures
-from kvmodel.errors import CaseError
+from kvmodel.errors import CaseError, bad_value
 from kvmodel.inputs.addresses import case_of
 from kvmodel.inputs.case import Case
 
@@ -99,9 +99,9 @@ def asked(request: Request) -> tuple[str, str, Case]:
     """Chart, kind of file and Case of an address. Raises CaseError with one sentence."""
     name, dot, ending = request.path_params["file"].rpartition(".")
     if f"{dot}{ending}" not in MEDIA_TYPES:
-        raise CaseError(f"chart: {request.path_params['file'][:40]!r} given; allowed: {', '.join(MEDIA_TYPES)} files")
+        raise bad_value("chart", request.path_params["file"], f"{', '.join(MEDIA_TYPES)} files")
     if name not in charts.NAMES:
-        raise CaseError(f"chart: {name[:40]!r} given; allowed: {', '.join(charts.NAMES)}")
+        raise bad_value("chart", name, ", ".join(charts.NAMES))
     return name, f"{dot}{ending}", case_of(request.query_params.multi_items())
 
 

@@ -11,9 +11,23 @@ class CaseError(ValueError):
     """Bad input; the message is one sentence: field, value given, what is allowed."""
 
 
+def refused(field: str, shown: str, allowed: str) -> CaseError:
+    """The usual refusal; `shown` is the value as the sentence repeats it."""
+    return CaseError(say("{field}: {given} given; allowed: {allowed}", field=field, given=shown, allowed=allowed))
+
+
 def bad_value(field: str, given: object, allowed: str) -> CaseError:
-    """The usual refusal; `given` is repeated as Python writes it."""
-    return CaseError(say("{field}: {given!r} given; allowed: {allowed}", field=field, given=given, allowed=allowed))
+    """The usual refusal of a text, and of whatever else stands where one is meant."""
+    return refused(field, quoted(given), allowed)
+
+
+def quoted(given: object) -> str:
+    """A value as a text in quotes, cut where it is long."""
+    try:
+        text = str(given)
+    except ValueError:  # Python prints no whole number of more than 4,300 digits
+        text = say("a number of thousands of digits")
+    return repr(text[:LONGEST_ECHO])
 
 
 class CatalogError(CaseError):

@@ -54,15 +54,15 @@ def points(what: str, case: Case) -> list[Point]:
 
 def number(what: str, field: str, like: str, empty: str) -> float | None:
     """A number within the limits of an input of the command line; None while nothing is entered."""
-    own = questions.OWN[like]
-    least, greatest = (int(own.low), int(own.high)) if own.whole else (float(own.low), float(own.high))
+    least, greatest = questions.INPUTS[like].limits.ends
+    whole = isinstance(least, int)
     return st.number_input(
         prose.label("evidence", f"field.{field}"),
         min_value=least,
         max_value=greatest,
         value=None,
-        step=1 if own.whole else 0.01,
-        format="%d" if own.whole else "%g",
+        step=1 if whole else 0.01,
+        format="%d" if whole else "%g",
         placeholder=empty,
         key=f"measured_{what}_{field}",
         persist_state="session",
@@ -84,8 +84,9 @@ def read_prefill(case: Case, given: list[Point]) -> PrefillReading | None:
 
 def read_copy(case: Case, given: list[Point]) -> CopyReading | None:
     """What the measured copies imply, said in a sentence or two."""
+    ways = questions.INPUTS["direction"].limits.options
     direction = st.selectbox(
-        prose.label("evidence", "field.direction"), questions.OWN["direction"].options, key="measured_direction",
+        prose.label("evidence", "field.direction"), ways, key="measured_direction",
         persist_state="session",
     )  # fmt: skip
     if not given:

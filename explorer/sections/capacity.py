@@ -12,7 +12,7 @@ from kvmodel.charts import capacity as charts
 from kvmodel.charts import theme
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import Case, case_from
-from kvmodel.inputs.questions import OWN
+from kvmodel.inputs.questions import INPUTS
 from kvmodel.memory import levers, pool_plan, printed_by_engine, start_lines
 from kvmodel.memory.levers import Lever
 from kvmodel.memory.pool_plan import Plan, Startup
@@ -60,7 +60,7 @@ def engine_inputs() -> dict[str, Any]:
     st.markdown(f"**{prose.label('capacity', 'settings')}**")
     settings = {field: number(field, HOST_GIB if field == "offload_gib" else None) for field in FIRST}
     with st.expander(prose.label("capacity", "more")):
-        settings |= {field: number(field, OWN[field].default) for field in MORE}
+        settings |= {field: number(field, INPUTS[field].default) for field in MORE}
         settings["unchunked"] = st.toggle(**texts("unchunked"), bind="query-params")
     return settings
 
@@ -72,15 +72,14 @@ def texts(field: str) -> dict[str, Any]:
 
 def number(field: str, first: float | None) -> Any:
     """A number within the limits of the command line's input; empty: the engine's own."""
-    own = OWN[field]
-    kind = int if own.whole else float
-    step = kind(STEPS.get(field, 1))
-    limits: dict[str, Any] = {"min_value": kind(own.low), "max_value": kind(own.high), "step": step}
+    least, greatest = INPUTS[field].limits.ends
+    kind = type(least)
+    limits: dict[str, Any] = {"min_value": least, "max_value": greatest, "step": kind(STEPS.get(field, 1))}
     if first is None:
         limits |= {"value": None, "placeholder": prose.label("capacity", f"own.{field}")}
     else:
         limits["value"] = kind(first)
-    return st.number_input(**texts(field), **limits, format=None if own.whole else "%g", bind="query-params")
+    return st.number_input(**texts(field), **limits, format=None if kind is int else "%g", bind="query-params")
 
 
 def planned(startup: Startup) -> Plan:

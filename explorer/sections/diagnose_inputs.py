@@ -202,10 +202,8 @@ def ask_scrapes(source: str) -> None:
         label, hint = prose.label("diagnose", f"field.{field}"), prose.detail("diagnose", f"field.{field}")
         with place:
             if field == "seconds":
-                own = questions.OWN[field]
-                st.number_input(
-                    label, float(own.low), float(own.high), value=None, step=1.0, format="%g", help=hint, key=field
-                )
+                least, greatest = questions.INPUTS[field].limits.ends
+                st.number_input(label, least, greatest, value=None, step=1.0, format="%g", help=hint, key=field)
             elif source == SOURCES[0]:
                 st.text_area(label, height=120, placeholder=hint, key=field)
             else:
@@ -227,7 +225,7 @@ def ask_known() -> None:
     """What no metric tells; a change is answered at once."""
     st.markdown(prose.text("diagnose", "known"))
     model, gpu, tp, gpu_hour, version = st.columns(len(KNOWN))
-    price = questions.OWN["gpu_hour"]
+    cheapest, dearest = questions.INPUTS["gpu_hour"].limits.ends
     least, most = limits("tp")
     none = prose.label("diagnose", "not_given")
     options: dict[str, Any] = {"on_change": ask, "args": (AGAIN,), "persist_state": "session"}
@@ -242,7 +240,7 @@ def ask_known() -> None:
         st.number_input(label_of("tp"), int(least), int(most), value=None, placeholder="1", key="server_tp", **options)
     with gpu_hour:
         st.number_input(
-            label_of("gpu_hour"), float(price.low), float(price.high), value=None, format="%g", placeholder=none,
+            label_of("gpu_hour"), cheapest, dearest, value=None, format="%g", placeholder=none,
             key="server_gpu_hour", **options,
         )  # fmt: skip
     with version:

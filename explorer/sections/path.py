@@ -77,7 +77,7 @@ def server_inputs(counted: Server) -> None:
     """Three numbers from the reader's dashboard."""
     for place, key in zip(st.columns(len(path_state.SERVER)), path_state.SERVER, strict=True):
         st.session_state[f"path_{key}"] = getattr(counted, key)
-        low, high = guided_path.LIMITS[key]
+        low, high = guided_path.LIMITS[key].ends
         place.number_input(
             prose.label("path", key), min_value=low, max_value=high, key=f"path_{key}", format="%g",
             on_change=path_state.put_counted, args=(key,),
@@ -119,9 +119,10 @@ def ask(step: Step) -> None:
             key="skip",
         )
     else:
+        least, most = guided_path.GUESS.ends
         with st.form(f"form_{step.id}", border=False):
             st.number_input(
-                prose.label("path", f"guess.{step.unit}"), min_value=0.0, max_value=guided_path.MOST_GUESS, value=None,
+                prose.label("path", f"guess.{step.unit}"), min_value=least, max_value=most, value=None,
                 format="%g", key=f"guess_{step.id}", width=GUESS_PX,
             )  # fmt: skip
             with st.container(horizontal=True):

@@ -77,7 +77,7 @@ def server() -> Server:
     found = {}
     for key in SERVER:
         try:
-            found[key] = guided_path.counted(key, st.query_params.get(key, str(getattr(given, key))))
+            found[key] = guided_path.LIMITS[key].read(key, st.query_params.get(key, str(getattr(given, key))))
         except CaseError as error:
             st.warning(prose.plain(str(error)))
             found[key] = getattr(given, key)

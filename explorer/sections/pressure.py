@@ -12,6 +12,7 @@ from kvmodel.charts import pressure as charts
 from kvmodel.charts import theme
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import Case, case_from
+from kvmodel.inputs.questions import INPUTS
 from kvmodel.simulation import servers, simulate, workload
 from kvmodel.simulation.load_curve import Objective
 from kvmodel.simulation.results import Results
@@ -84,11 +85,11 @@ def engine_inputs() -> tuple[dict[str, Any], str, int, Objective]:
     with st.expander(prose.label("pressure", "engine_more")):
         engine = {
             "scheduler": scheduler,
-            "num_blocks": number("num_blocks", 1, simulate.MOST_BLOCKS),
-            "utilization": number("utilization", 0.01, 1.0, step=0.01),
-            "max_num_seqs": number("max_num_seqs", 1, 100_000),
-            "watermark": number("watermark", 0.0, 0.99, step=0.01),
-            "host_gib": number("host_gib", 0.0, 1_000_000.0, step=8.0),
+            "num_blocks": number("num_blocks", *INPUTS["num_blocks"].limits.ends),
+            "utilization": number("utilization", *INPUTS["utilization"].limits.ends, step=0.01),
+            "max_num_seqs": number("max_num_seqs", *INPUTS["max_num_seqs"].limits.ends),
+            "watermark": number("watermark", *INPUTS["watermark"].limits.ends, step=0.01),
+            "host_gib": number("host_gib", *INPUTS["host_gib"].limits.ends, step=8.0),
             "prefix_caching": st.toggle(**texts("prefix_caching"), value=True, bind="query-params"),
         }
         ttft_s = st.number_input(

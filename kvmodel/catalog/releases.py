@@ -66,7 +66,7 @@ def release(version: str) -> tuple[int, ...]:
     """
     found = VERSION.match(version.strip())
     if found is None:
-        raise bad_value("version", version[:LONGEST_ECHO], say("numbers with dots, such as 0.11.0"))
+        raise bad_value("version", version, say("numbers with dots, such as 0.11.0"))
     numbers = [int(part) for part in found.group(1).split(".")]
     while numbers and numbers[-1] == 0:
         numbers.pop()

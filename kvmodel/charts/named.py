@@ -29,14 +29,13 @@ from kvmodel.charts.theme import LIGHT, STREAMLIT, Palette
 from kvmodel.claims import figure19
 from kvmodel.claims import scenarios as scenario_table
 from kvmodel.curves import copy_rate, curves, roofline_points
-from kvmodel.errors import CaseError
+from kvmodel.errors import refused
 from kvmodel.evidence import measured_points
 from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache, pool_plan
 from kvmodel.recovery import parts
 from kvmodel.recovery.comparison import Comparison, compare_case
 from kvmodel.simulation import servers
-from kvmodel.words import say
 
 BESIDE = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3")
 
@@ -158,5 +157,5 @@ def points(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> list[
 
 def _chart(name: str) -> _Chart:
     if name not in _CHARTS:
-        raise CaseError(say("chart: {name!r} given; allowed: {names}", name=name, names=", ".join(NAMES)))
+        raise refused("chart", repr(name), ", ".join(NAMES))
     return _CHARTS[name]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import Case, case_from
-from kvmodel.inputs.questions import CONFIG, OWN
+from kvmodel.inputs.questions import CONFIG, INPUTS
 
 if TYPE_CHECKING:
     from kvmodel.hf.config_file import Reading
@@ -18,7 +18,7 @@ def read_choices(choices: Mapping[str, Any], own: tuple[str, ...]) -> tuple[Case
     choices, reading = with_config(choices) if "config" in own else (choices, None)
     case = case_from({field: value for field, value in choices.items() if field not in own})
     values = {
-        field: OWN[field].read(field, choices[field]) if field in choices else OWN[field].default for field in own
+        field: INPUTS[field].read(field, choices[field]) if field in choices else INPUTS[field].default for field in own
     }
     return case, {field: value for field, value in values.items() if field not in CONFIG} | (
         {"reading": reading} if "config" in own else {}
@@ -30,7 +30,7 @@ def with_config(choices: Mapping[str, Any]) -> tuple[Mapping[str, Any], Reading 
 
     Raises CaseError, ConfigRefused.
     """
-    given = {field: OWN[field].read(field, choices[field]) for field in CONFIG if field in choices}
+    given = {field: INPUTS[field].read(field, choices[field]) for field in CONFIG if field in choices}
     if "config" not in given:
         for field in (field for field, value in given.items() if value):
             raise CaseError(f"{field}: given without config; allowed: beside a model's config.json")

@@ -16,7 +16,7 @@ from kvmodel import catalog
 from kvmodel.cli import answers
 from kvmodel.cli.choices import read_choices, with_config
 from kvmodel.cli.commands import COMMANDS
-from kvmodel.errors import CaseError, CatalogError
+from kvmodel.errors import CaseError, CatalogError, bad_value
 from kvmodel.inputs import case, questions
 from kvmodel.inputs.case import DEFAULTS
 
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser(name: str, *, with_help: bool) -> Parser:
-    """The parser of one command. Flags stay text: their values are read by Case and by own_inputs.OWN."""
+    """The parser of one command. Flags stay text: their values are read by Case and by questions.INPUTS."""
     command = COMMANDS[name]
     example = f"example:\n  python -m kvmodel {name} {command.example}".rstrip()
     built = Parser(
@@ -48,9 +48,9 @@ def parser(name: str, *, with_help: bool) -> Parser:
     for field in command.fields:
         built.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
     for field in command.own:
-        own = questions.OWN[field]
-        taken: dict[str, Any] = {"action": "store_true"} if own.switch else {"metavar": "X"}
-        taken |= {"action": "append"} if own.many else {}
+        each = questions.INPUTS[field]
+        taken: dict[str, Any] = {"action": "store_true"} if each.limits.kind == "bool" else {"metavar": "X"}
+        taken |= {"action": "append"} if each.many else {}
         built.add_argument(flag(field), help=own_help(field, with_help), **taken)
     if command.rows:
         built.add_argument("--rows", metavar="FILE.csv", help="one case a row, columns named like the flags")
@@ -77,8 +77,9 @@ def own_help(field: str, with_help: bool) -> str | None:
         return None
     if field == "name":
         return chart_names()
-    own = questions.OWN[field]
-    return f"{own.help}: {own.allowed}" + ("" if own.default is None else f"; default {own.default}")
+    each = questions.INPUTS[field]
+    taken = "given or not" if each.limits.kind == "bool" else each.limits.allowed
+    return f"{each.help}: {taken}" + ("" if each.default is None else f"; default {each.default}")
 
 
 def flag(field: str) -> str:
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str]) -> str:
     """What a command prints. Raises CaseError or CatalogError, one sentence, on bad input."""
     name, *rest = arguments
     if name not in COMMANDS:
-        raise CaseError(f"command: {name[:40]!r} given; allowed: {', '.join(COMMANDS)}")
+        raise bad_value("command", name, ", ".join(COMMANDS))
     command, choices = COMMANDS[name], parse(name, rest)
     as_json = choices.pop("json", False)
     rows_file, output = choices.pop("rows", None), choices.pop("output", None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kvmodel import files
-from kvmodel.errors import CaseError
+from kvmodel.errors import CaseError, refused
 from kvmodel.inputs import addresses
 from kvmodel.inputs.case import Case
 
@@ -20,10 +20,10 @@ def chart(name: str | None, case: Case, path: str | None) -> dict[str, Any]:
     from kvmodel.charts import NAMES, chart_files
 
     if name not in NAMES:
-        raise CaseError(f"chart: {name!r} given; allowed: {', '.join(NAMES)}")
+        raise refused("chart", repr(name), ", ".join(NAMES))
     suffix = Path(path or "").suffix.lower()
     if suffix not in chart_files.SUFFIXES:
-        raise CaseError(f"-o: {path!r} given; allowed: a file name that ends in {', '.join(chart_files.SUFFIXES)}")
+        raise refused("-o", repr(path), f"a file name that ends in {', '.join(chart_files.SUFFIXES)}")
     files.write(str(path), chart_files.chart_file(name, case, suffix))
     return {"chart": name, "output": path}
 
@@ -37,7 +37,7 @@ def report(case: Case, own: dict[str, Any]) -> dict[str, Any]:
     path, app = own["output"], addresses.app_address(own["app_url"])
     suffix = Path(path or "").suffix.lower()
     if suffix not in MEMO_SUFFIXES:
-        raise CaseError(f"-o: {path!r} given; allowed: a file name that ends in {' or '.join(MEMO_SUFFIXES)}")
+        raise refused("-o", repr(path), f"a file name that ends in {' or '.join(MEMO_SUFFIXES)}")
     blocks, beside = memo.memo(case, app), []
     if suffix == ".html":
         files.write(path, markup.as_html(blocks, case))

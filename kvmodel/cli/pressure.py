@@ -45,8 +45,8 @@ def engine(own: Mapping[str, Any]) -> Engine:
 
 def require_workload(own: Mapping[str, Any]) -> None:
     """Raises CaseError for an unknown workload, without making its requests."""
-    if own["trace"] is None and own["workload"] not in workload.names():
-        raise CaseError(f"workload: {own['workload'][:40]!r} given; allowed: {', '.join(workload.names())}")
+    if own["trace"] is None:
+        workload.row_of(own["workload"])
 
 
 def requests(own: Mapping[str, Any]) -> workload.Workload:
@@ -61,6 +61,6 @@ def requests(own: Mapping[str, Any]) -> workload.Workload:
             clients=own["clients"],
         )
     for field in ("workload", "requests_per_s", "burstiness", "clients"):
-        if own[field] != questions.OWN[field].default:
+        if own[field] != questions.INPUTS[field].default:
             raise CaseError(f"{field}: given with --trace; a trace has its own arrivals")
     return workload.first(workload.trace(own["trace"]), own["requests"])

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvmodel import files
-from kvmodel.errors import CaseError
+from kvmodel.errors import LONGEST_ECHO, CaseError, refused
+from kvmodel.limits import Limits, number, one_of, switch, whole
 from kvmodel.scheduler import loop
 from kvmodel.scheduler.clock import StepCount
 from kvmodel.scheduler.log import Log
@@ -21,20 +22,24 @@ LISTED = 400  # preemptions and resumes that an answer lists
 MOST = 2_000_000_000
 MOST_REQUESTS = 2_000_000
 MOST_CHUNKS = 500_000  # of prefills beyond the first of each, which take a step each
-POLICIES = ("fcfs", "priority")
-WHOLE = {  # least and greatest; None as default: has to be there
-    "block_size": (1, 2**20, None),
-    "num_blocks": (1, MOST, None),
-    "max_num_seqs": (1, MOST, None),
-    "max_num_batched_tokens": (1, MOST, None),
+SIZES = {  # have to be there
+    "block_size": whole(1, 2**20),
+    "num_blocks": whole(1, MOST),
+    "max_num_seqs": whole(1, MOST),
+    "max_num_batched_tokens": whole(1, MOST),
+}
+CONFIG = SIZES | {
+    "prefix_caching": switch("true, false"),
+    "watermark": number(0, 1, "a share from {least} to {greatest}"),
+    "policy": one_of("fcfs", "priority"),
 }
 REQUEST = {
-    "prompt_tokens": (1, MOST, None),
-    "output_tokens": (1, MOST, None),
-    "arrival_step": (0, MOST, None),
-    "priority": (-MOST, MOST, 0),
+    "prompt_tokens": whole(1, MOST),
+    "output_tokens": whole(1, MOST),
+    "arrival_step": whole(0, MOST),
+    "priority": whole(-MOST, MOST),
 }
-CONFIG = (*WHOLE, "prefix_caching", "watermark", "policy")
+DEFAULTS = {"prefix_caching": True, "watermark": 0.0, "policy": "fcfs"}
 
 
 def simulate(path: str) -> dict[str, Any]:
@@ -86,15 +91,15 @@ def read(path: str) -> tuple[Settings, Requests]:
         where = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise CaseError(f"file: {path} is not JSON{where}; allowed: an object with config and requests") from None
     if not isinstance(content, Mapping):
-        raise CaseError(f"file: {_echo(content)} given; allowed: an object with config and requests")
+        raise refused("file", as_json(content), "an object with config and requests")
     config, rows = content.get("config"), content.get("requests")
     if not isinstance(config, Mapping):
-        raise CaseError(f"config: {_echo(config)} given; allowed: an object with {', '.join(WHOLE)}")
+        raise refused("config", as_json(config), f"an object with {', '.join(SIZES)}")
     if not isinstance(rows, list) or not rows:
-        raise CaseError(f"requests: {_echo(rows)} given; allowed: a list of one request or more")
+        raise refused("requests", as_json(rows), "a list of one request or more")
     settings = _settings(config)
     if len(rows) > MOST_REQUESTS:
-        raise CaseError(f"requests: {len(rows):,} given; allowed: up to {MOST_REQUESTS:,}")
+        raise refused("requests", f"{len(rows):,}", f"up to {MOST_REQUESTS:,}")
     values = [_request(row, number, settings) for number, row in enumerate(rows)]
     prompts, outputs, arrivals, priorities = ([value[name] for value in values] for name in REQUEST)
     steps = sum((prompt - 1) // settings.max_num_batched_tokens for prompt in prompts)
@@ -120,34 +125,26 @@ def _settings(config: Mapping[str, Any]) -> Settings:
     for field in config:
         if field not in CONFIG:
             raise CaseError(f"config: {field[:40]!r} is not a setting; allowed: {', '.join(CONFIG)}")
-    whole = {field: _whole(f"config.{field}", config.get(field), *limits) for field, limits in WHOLE.items()}
-    policy, caching = config.get("policy", "fcfs"), config.get("prefix_caching", True)
-    watermark = config.get("watermark", 0.0)
-    if policy not in POLICIES:
-        raise CaseError(f"config.policy: {_echo(policy)} given; allowed: {', '.join(POLICIES)}")
-    if not isinstance(caching, bool):
-        raise CaseError(f"config.prefix_caching: {_echo(caching)} given; allowed: true, false")
-    if isinstance(watermark, bool) or not isinstance(watermark, int | float) or not 0 <= watermark <= 1:
-        raise CaseError(f"config.watermark: {_echo(watermark)} given; allowed: a share from 0 to 1")
+    values = _read("config", CONFIG, {**DEFAULTS, **config})
     return Settings(
-        num_blocks=whole["num_blocks"],
-        block_tokens=whole["block_size"],
-        max_num_seqs=whole["max_num_seqs"],
-        max_num_batched_tokens=whole["max_num_batched_tokens"],
-        watermark=watermark,
-        prefix_caching=caching,
-        by_priority=policy == "priority",
+        num_blocks=values["num_blocks"],
+        block_tokens=values["block_size"],
+        max_num_seqs=values["max_num_seqs"],
+        max_num_batched_tokens=values["max_num_batched_tokens"],
+        watermark=values["watermark"],
+        prefix_caching=values["prefix_caching"],
+        by_priority=values["policy"] == "priority",
     )
 
 
 def _request(row: object, number: int, settings: Settings) -> dict[str, int]:
     name = f"requests[{number}]"
     if not isinstance(row, Mapping):
-        raise CaseError(f"{name}: {_echo(row)} given; allowed: an object with {', '.join(REQUEST)}")
+        raise refused(name, as_json(row), f"an object with {', '.join(REQUEST)}")
     for field in row:
         if field not in REQUEST:
             raise CaseError(f"{name}: {field[:40]!r} is no field of a request; allowed: {', '.join(REQUEST)}")
-    values = {field: _whole(f"{name}.{field}", row.get(field), *limits) for field, limits in REQUEST.items()}
+    values = _read(name, REQUEST, row if row.get("priority") is not None else {**row, "priority": 0})
     tokens = values["prompt_tokens"] + values["output_tokens"]
     most = settings.num_blocks * settings.block_tokens + 1  # the last token is never computed
     if tokens > most:
@@ -158,13 +155,13 @@ def _request(row: object, number: int, settings: Settings) -> dict[str, int]:
     return values
 
 
-def _whole(field: str, value: object, least: int, greatest: int, default: int | None) -> int:
-    if value is None and default is not None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= greatest:
-        raise CaseError(f"{field}: {_echo(value)} given; allowed: a whole number from {least:,} to {greatest:,}")
-    return value
+def _read(name: str, fields: Mapping[str, Limits], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an object's fields. Raises CaseError."""
+    return {
+        field: limits.read(f"{name}.{field}", values.get(field), strict=True, shown=as_json)
+        for field, limits in fields.items()
+    }
 
 
-def _echo(value: object) -> str:
-    return "nothing" if value is None else json.dumps(value, default=str)[:40]
+def as_json(value: object) -> str:
+    return "nothing" if value is None else json.dumps(value, default=str)[:LONGEST_ECHO]

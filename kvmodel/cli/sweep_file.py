@@ -77,7 +77,7 @@ def chain_of(fields: Mapping[str, tuple[str, ...]]) -> set[str]:
 
 
 def default_of(name: str) -> Any:
-    return DEFAULTS[name] if name in DEFAULTS else questions.OWN[name].default if name in questions.OWN else None
+    return DEFAULTS[name] if name in DEFAULTS else questions.INPUTS[name].default if name in questions.INPUTS else None
 
 
 def executor(own: Mapping[str, Any], cases: Grid) -> AbstractContextManager[Executor | None]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from kvmodel.errors import CaseError
+from kvmodel.errors import CaseError, bad_value, refused
 
 MOST_CASES = 200_000
+ALLOWED = "an input and its values, such as tokens=1024,4096"
 Choices = dict[str, Any]
 
 
@@ -39,20 +40,20 @@ class Grid:
 def grid(texts: Sequence[str], base: Mapping[str, Any], inputs: Sequence[str]) -> Grid:
     """The grid of texts `field=value,value`. Raises CaseError for a field not among `inputs`, or too many cases."""
     if not texts:
-        raise CaseError("over: none given; allowed: an input and its values, such as tokens=1024,4096")
+        raise refused("over", "none", ALLOWED)
     over: dict[str, list[str]] = {}
     for text in texts:
         name, equals, listed = text.partition("=")
         field = name.strip().lstrip("-").replace("-", "_")
         values = [value.strip() for value in listed.split(",")]
         if not equals or not all(values):
-            raise CaseError(f"over: {text[:60]!r} given; allowed: an input and its values, such as tokens=1024,4096")
+            raise refused("over", repr(text[:60]), ALLOWED)
         if field not in inputs:
-            raise CaseError(f"over: {name[:40]!r} given; allowed: {', '.join(inputs)}")
+            raise bad_value("over", name, ", ".join(inputs))
         if field in over or len(set(values)) < len(values):
             raise CaseError(f"over: {text[:60]!r} repeats an input or a value; allowed: each once")
         over[field] = values
     found = Grid(base, over)
     if len(found) > MOST_CASES:
-        raise CaseError(f"over: {len(found):,} cases given; allowed: up to {MOST_CASES:,}")
+        raise refused("over", f"{len(found):,} cases", f"up to {MOST_CASES:,}")
     return found

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from kvmodel.diagnosis import from_scrapes
-from kvmodel.errors import LONGEST_ECHO, CaseError, bad_value
+from kvmodel.errors import CaseError, bad_value
 from kvmodel.metrics import metric_names, prometheus_http, server_window
 from kvmodel.metrics.exposition import Sample, Scrape, number_of
 from kvmodel.metrics.metric_names import PARTS, meanings
@@ -75,7 +75,7 @@ def matched(match: str | None) -> str:
     bare = match.strip().removeprefix("{").removesuffix("}")
     parts = MATCHER.findall(bare)
     if not parts or ",".join(parts) != re.sub(r"\s*,\s*(?=[a-zA-Z_])", ",", bare).strip().rstrip(","):
-        raise bad_value("match", match[:LONGEST_ECHO], say("label matchers, such as 'job=\"vllm\"'"))
+        raise bad_value("match", match, say("label matchers, such as 'job=\"vllm\"'"))
     return "," + ",".join(parts)
 
 

@@ -51,10 +51,8 @@ def diagnose(
         if seconds is not None:
             raise CaseError(say("seconds: given with one scrape; allowed: two scrapes, the time between them"))
         return of_window(early, server(early), None, known or Known())
-    limits = questions.OWN["seconds"]
-    if seconds is not None and not limits.low <= seconds <= limits.high:
-        told = {"field": "seconds", "value": seconds, "low": limits.low, "high": limits.high}
-        raise CaseError(say("{field}: {value:,} given; allowed: {low:,} to {high:,}", **told))
+    if seconds is not None:
+        questions.INPUTS["seconds"].limits.require("seconds", seconds)
     late = read(second, "SCRAPE2")
     before, after = server(early), server(late)
     for scrape, found, what in ((early, before, "SCRAPE"), (late, after, "SCRAPE2")):

@@ -13,7 +13,7 @@ import numpy as np
 
 from kvmodel import catalog
 from kvmodel.errors import CaseError
-from kvmodel.inputs.case import NUMBERS, Case
+from kvmodel.inputs.case import LIMITS, Case
 from kvmodel.recovery import costs, resolve
 from kvmodel.timing import engine_time, step_time
 from kvmodel.units import GB, MS
@@ -107,7 +107,7 @@ def solve_prefill(case: Case, point: Point, second: Point | None) -> tuple[float
     def at(share: float, tokens: int) -> float:
         return prefill_s(replace(case, gemm_efficiency=share), tokens)
 
-    limits = NUMBERS["gemm_efficiency"]
+    limits = LIMITS["gemm_efficiency"].ends
     if second is None:
         return halved(lambda share: at(share, point.tokens), point.seconds, limits, "share of the peak", point), None
     short, long = in_order("prefill", point, second)
@@ -149,7 +149,7 @@ def solve_copy(case: Case, direction: str, point: Point, second: Point | None) -
     def at(rate: float, tokens: int) -> float:
         return copy_s(replace(case, copy_gb_per_s=rate), direction, tokens)
 
-    limits = NUMBERS["copy_gb_per_s"]
+    limits = LIMITS["copy_gb_per_s"].ends
     if second is None:
         return halved(lambda rate: at(rate, point.tokens), point.seconds, limits, "rate in GB/s", point), None
     short, long = in_order("copy", point, second)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvmodel import catalog
+from kvmodel import catalog, limits
 from kvmodel.catalog import assumptions
 from kvmodel.catalog.prices import MOST_UTILIZATION, price_of
 from kvmodel.catalog.prices import ORDER as PRICES
-from kvmodel.errors import CaseError, bad_value
+from kvmodel.errors import CaseError
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import gpu_memory, kv_cache
 from kvmodel.recovery import break_even, resolve
@@ -22,8 +22,8 @@ from kvmodel.words import say
 
 UNITS = {"KiB": KIB, "requests": 1, "ms": MS, "GB/s": GB, "times": 1}
 NEAR = 1.25  # a guess within this ratio of the answer is as good as the model's own band
-MOST_GUESS = 999_999_999.0
-LIMITS = {"events": (0.0, MOST_GUESS), "finished": (1.0, MOST_GUESS), "wait_s": (0.001, MOST_GUESS)}  # of counts
+GUESS = limits.number(0, 999_999_999)
+LIMITS = {"events": GUESS, "finished": limits.number(1, GUESS.greatest), "wait_s": limits.number(0.001, GUESS.greatest)}
 FILE = "path"
 
 
@@ -63,13 +63,11 @@ def steps() -> tuple[Step, ...]:
     )  # fmt: skip
 
 
-def step_of(given: str) -> Step:
+def step_of(text: str) -> Step:
     """The step of a number as a link writes it. Raises CaseError with one sentence."""
     every = steps()
-    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= len(every):
-        ends = {"least": 1, "greatest": len(every)}
-        raise bad_value("step", given[:40], say("a whole number from {least} to {greatest}", **ends))
-    return every[int(given) - 1]
+    place: int = limits.whole(1, len(every)).read("step", text)
+    return every[place - 1]
 
 
 def case_of(step: Step, chosen: Mapping[str, Any]) -> Case:
@@ -182,46 +180,21 @@ def held_after(remedy: str, result: Comparison) -> int:
     return requests_held(result)
 
 
-def counted(key: str, given: str) -> float:
-    """A count of the reader's server as a link writes it. Raises CaseError with one sentence."""
-    low, high = LIMITS[key]
-    number = _number(given)
-    if not low <= number <= high:
-        ends = {"least": f"{low:,.0f}", "greatest": f"{high:,.0f}"}
-        raise bad_value(key, given[:40], say("a number from {least} to {greatest}", **ends))
-    return number
-
-
-def _number(given: str) -> float:
-    """Not a number (NaN) where the text is none."""
-    try:
-        return float(given)
-    except ValueError:
-        return math.nan
-
-
-def guess_of(step_id: str, given: str) -> float | str | None:
+def guess_of(step_id: str, text: str) -> float | str | None:
     """A guess as a link writes it; None for a skipped question. Raises CaseError with one sentence."""
     step = next((step for step in steps() if step.id == step_id), None)
     if step is None:
         named = ", ".join(step.id for step in steps())
         raise CaseError(say("answers: {given!r} is no step; allowed: {named}", given=step_id[:40], named=named))
-    if given == "skip":
+    if text == "skip":
         return None
-    if step.options:
-        if given in step.options:
-            return given
-        raise no_answer(step, given, ", ".join(step.options))
-    guess = _number(given)
-    if not 0 <= guess <= MOST_GUESS:
-        ends = {"least": 0, "greatest": f"{MOST_GUESS:,.0f}"}
-        raise no_answer(step, given, say("a number from {least} to {greatest}", **ends))
+    possible = limits.one_of(*step.options) if step.options else GUESS
+    try:
+        guess: float | str = possible.parsed(text)
+    except ValueError:
+        told = {"given": text[:40], "step": step.id, "allowed": possible.allowed}
+        raise CaseError(say("answers: {given!r} given for {step}; allowed: skip, {allowed}", **told)) from None
     return guess
-
-
-def no_answer(step: Step, given: str, allowed: str) -> CaseError:
-    told = {"given": given[:40], "step": step.id, "allowed": allowed}
-    return CaseError(say("answers: {given!r} given for {step}; allowed: skip, {allowed}", **told))
 
 
 def gap(guess: float, answer: float) -> tuple[str, float]:

@@ -20,6 +20,7 @@ from kvmodel.hf.kinds import DRAFTS
 from kvmodel.hf.layers import Layer, kv_groups, read_layers
 from kvmodel.hf.parameters import VOCABULARY, Parameters, has_encoder
 from kvmodel.hf.weight_bytes import WeightBytes, asks_for_narrow_kv, count
+from kvmodel.limits import whole
 from kvmodel.units import MIB
 from kvmodel.words import say
 
@@ -93,8 +94,7 @@ def read(
     ConfigRefused : an unknown kind of attention, a dimension that is absent or ambiguous, a value of a wrong type.
     """
     if not 0 <= draft_layers <= MOST_DRAFTS:
-        ends = {"least": 0, "greatest": MOST_DRAFTS}
-        raise refusal("draft_layers", draft_layers, say("a whole number from {least} to {greatest}", **ends))
+        raise refusal("draft_layers", draft_layers, whole(0, MOST_DRAFTS).allowed)
     fields = language_section(config, assume_defaults=assume_defaults)
     require_decoder(fields)
     own = attention(fields)

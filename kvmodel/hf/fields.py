@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvmodel import catalog
-from kvmodel.errors import CatalogError, bad_value
+from kvmodel.errors import LONGEST_ECHO, CatalogError, bad_value
 from kvmodel.files import DATA
+from kvmodel.limits import switch, whole
 from kvmodel.words import say
 
-LONGEST_ECHO = 40  # of a bad value that a refusal repeats
 NAME = re.compile(r"[\w. +-]{1,60}")  # of a class
 MOST = 10_000_000  # of any dimension
 LANGUAGE_SECTIONS = (
@@ -82,10 +82,11 @@ class Fields:
 
     def _whole(self, name: str, value: Any, least: int, most: int) -> int:
         number = int(value) if isinstance(value, float) and value.is_integer() else value
-        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-            ends = {"least": f"{least:,}", "greatest": f"{most:,}"}
-            raise refusal(self.path + name, value, say("a whole number from {least} to {greatest}", **ends))
-        return number
+        possible = whole(least, most)
+        try:
+            return int(possible.parsed(number, strict=True))
+        except ValueError:
+            raise refusal(self.path + name, value, possible.allowed) from None
 
     def dimension(self, what: str, *names: str, most: int = MOST) -> int:
         """A size without which nothing can be said. Raises ConfigRefused where the file does not give it."""
@@ -142,7 +143,7 @@ class Fields:
         value = self.choice(*names)
         if value is None or isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
             return bool(value)
-        raise refusal(self.path + names[0], value, say("true or false"))
+        raise refusal(self.path + names[0], value, switch().allowed)
 
     def bound(self, *names: str) -> int | None:
         """A number of tokens, or None where there is no bound (absent, null, false, 0 or -1)."""
@@ -183,11 +184,7 @@ class Fields:
 
 def refusal(name: str, given: object, allowed: str) -> ConfigRefused:
     """One sentence: key, what was given, what is allowed."""
-    try:
-        echo = str(given)[:LONGEST_ECHO]
-    except ValueError:  # Python prints no whole number of more than 4,300 digits
-        echo = say("a number of thousands of digits")
-    return ConfigRefused(str(bad_value(name, echo, allowed)))
+    return ConfigRefused(str(bad_value(name, given, allowed)))
 
 
 def wrong_length(name: str, entries: int, layers: int) -> ConfigRefused:

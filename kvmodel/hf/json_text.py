@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kvmodel.hf.fields import LONGEST_ECHO, ConfigRefused, refusal
+from kvmodel.errors import LONGEST_ECHO
+from kvmodel.hf.fields import ConfigRefused, refusal
 from kvmodel.words import say
 
 LONGEST_REASON = 80

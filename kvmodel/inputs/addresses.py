@@ -51,7 +51,7 @@ def case_of(items: Iterable[tuple[str, str]]) -> Case:
         chosen[key] = value
     version = chosen.pop(FORMAT_KEY, FORMAT)
     if version != FORMAT:
-        raise bad_value(FORMAT_KEY, version[:LONGEST_ECHO], FORMAT)
+        raise bad_value(FORMAT_KEY, version, FORMAT)
     return case_from(chosen)
 
 
@@ -63,5 +63,5 @@ def app_address(text: str) -> str:
     except ValueError:
         good = False
     if not good or NOT_IN_ADDRESSES & set(text) or not text.isascii() or not text.isprintable():
-        raise bad_value("app_url", text[:LONGEST_ECHO], say(ALLOWED_APP))
+        raise bad_value("app_url", text, say(ALLOWED_APP))
     return text.rstrip("/")

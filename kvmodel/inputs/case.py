@@ -10,53 +10,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import SchemaValidator, ValidationError
-
 from kvmodel import catalog
-from kvmodel.errors import LONGEST_ECHO, CatalogError
-from kvmodel.errors import CaseError as CaseError
-from kvmodel.errors import bad_value as bad_value
+from kvmodel.errors import LONGEST_ECHO, CaseError, CatalogError
+from kvmodel.limits import number, one_of, text, whole
 from kvmodel.words import say
 
 BYTES_PER_VALUE = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp32": 4}
-CATALOG_FIELDS = {"model": "llama-3-8b", "gpu": "a100-sxm4-80gb", "link": "pcie4-x16"}
-OPTIONS = {
-    "rate": ("measured", "link"),
-    "kv_dtype": tuple(BYTES_PER_VALUE),
-    "layout": ("per-layer-kv", "per-layer", "contiguous"),
-    "timing": ("kernels", "today", "2023"),
-    "policy": (
+AN_ID = "an id of the catalog, such as {example}"
+LIMITS = {
+    "model": text(AN_ID, "llama-3-8b"),
+    "gpu": text(AN_ID, "a100-sxm4-80gb"),
+    "link": text(AN_ID, "pcie4-x16"),
+    "rate": one_of("measured", "link"),
+    "tp": whole(1, 64),
+    "kv_dtype": one_of(*BYTES_PER_VALUE),
+    "tokens": whole(1, 10_000_000),
+    "block_tokens": whole(1, 8192),
+    "layout": one_of("per-layer-kv", "per-layer", "contiguous"),
+    "runs_per_block": whole(1, 10_000),
+    "copy_gb_per_s": number(0.001, 10_000),
+    "per_copy_us": number(0, 100_000),
+    "gemm_efficiency": number(0.001, 1.5),
+    "request_overhead_ms": number(0, 100_000),
+    "preemptions": whole(1, 1000),
+    "tokens_between": whole(0, 1_000_000),
+    "generated_tokens": whole(0, 10_000_000),
+    "decode_batch": whole(0, 10_000),
+    "decode_context": whole(1, 10_000_000),
+    "remaining_output": whole(1, 1_000_000),
+    "max_num_batched_tokens": whole(16, 1_000_000),
+    "survival": number(0, 1),
+    "timing": one_of("kernels", "today", "2023"),
+    "policy": one_of(
         "vllm-v0", "vllm-v1", "vllm-v1-offload", "lmcache", "sglang", "sglang-hicache",
         "trtllm-no-evict", "trtllm-suspend", "ideal",
     ),
-    "objective": ("victim-delay", "gpu-time"),
-    "copy_method": ("auto", "per-copy", "batched", "kernel"),
-    "host_memory": ("pinned", "pageable"),
-    "pinning": ("ready", "first-use"),
-    "numa": ("near", "far"),
-    "duplex": ("alone", "both-ways"),
+    "objective": one_of("victim-delay", "gpu-time"),
+    "copy_method": one_of("auto", "per-copy", "batched", "kernel"),
+    "host_memory": one_of("pinned", "pageable"),
+    "pinning": one_of("ready", "first-use"),
+    "numa": one_of("near", "far"),
+    "duplex": one_of("alone", "both-ways"),
 }  # fmt: skip
-WHOLE_NUMBERS = {  # least and greatest
-    "tp": (1, 64),
-    "tokens": (1, 10_000_000),
-    "block_tokens": (1, 8192),
-    "runs_per_block": (1, 10_000),
-    "preemptions": (1, 1000),
-    "tokens_between": (0, 1_000_000),
-    "generated_tokens": (0, 10_000_000),
-    "decode_batch": (0, 10_000),
-    "decode_context": (1, 10_000_000),
-    "remaining_output": (1, 1_000_000),
-    "max_num_batched_tokens": (16, 1_000_000),
-}
-NUMBERS = {
-    "survival": (0.0, 1.0),
-    "copy_gb_per_s": (0.001, 10_000.0),
-    "per_copy_us": (0.0, 100_000.0),
-    "gemm_efficiency": (0.001, 1.5),
-    "request_overhead_ms": (0.0, 100_000.0),
-}
-OPTIONAL = ("copy_gb_per_s", "per_copy_us", "gemm_efficiency", "request_overhead_ms")  # None: the catalog's figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +71,7 @@ class Case:
     block_tokens: int = 16
     layout: str = "contiguous"
     runs_per_block: int = 1
-    copy_gb_per_s: float | None = None
+    copy_gb_per_s: float | None = None  # None: the catalog's figure, as for the next three
     per_copy_us: float | None = None
     gemm_efficiency: float | None = None
     request_overhead_ms: float | None = None
@@ -121,12 +116,12 @@ def case_from(choices: Mapping[str, Any]) -> Case:
 def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a Case in their types, ids as the catalog writes them. Raises CaseError."""
     objective = choices["objective"]
-    spelled = {"objective": objective.replace("_", "-")} if isinstance(objective, str) else {}
-    try:
-        values: dict[str, Any] = VALIDATOR.validate_python({**choices, **spelled})
-    except ValidationError as error:
-        field = str(error.errors()[0]["loc"][0])
-        raise bad_value(field, str(choices[field])[:LONGEST_ECHO], allowed(field)) from None
+    dashed = objective.replace("_", "-") if isinstance(objective, str) else ""
+    spelled = {"objective": dashed} if dashed in options_of("objective") else {}
+    values: dict[str, Any] = {
+        field: None if value is None and DEFAULTS[field] is None else LIMITS[field].read(field, value)
+        for field, value in {**choices, **spelled}.items()
+    }
     try:
         ids = {field: catalog.id_of(field, values[field]) for field in ("model", "gpu")}
         own_link = values["link"].strip().lower() == "auto"
@@ -150,7 +145,7 @@ def require_tp_divides_heads(model_id: str, tp: int) -> None:
         return heads % gpus == 0 and (kv_heads % gpus == 0 or gpus % kv_heads == 0)
 
     if not splits(tp):
-        possible = ", ".join(str(gpus) for gpus in range(1, WHOLE_NUMBERS["tp"][1] + 1) if splits(gpus))
+        possible = ", ".join(str(gpus) for gpus in range(1, int(limits("tp")[1]) + 1) if splits(gpus))
         raise CaseError(
             say(
                 "tp: {tp} given for {heads} query and {kv_heads} KV heads of {model}; allowed: {possible}",
@@ -165,48 +160,14 @@ def require_tp_divides_heads(model_id: str, tp: int) -> None:
 
 def allowed(field: str) -> str:
     """The values a field takes, in words: a range, a list, or ids of the catalog."""
-    if field in CATALOG_FIELDS:
-        return say("an id of the catalog, such as {example}", example=CATALOG_FIELDS[field])
-    if field in OPTIONS:
-        return ", ".join(OPTIONS[field])
-    low, high = limits(field)
-    least, greatest = (f"{limit:,}".removesuffix(".0") for limit in (low, high))
-    if field in WHOLE_NUMBERS:
-        return say("a whole number from {least} to {greatest}", least=least, greatest=greatest)
-    return say("a number from {least} to {greatest}", least=least, greatest=greatest)
+    return LIMITS[field].allowed
 
 
 def limits(field: str) -> tuple[float, float]:
     """Least and greatest value of a numeric field."""
-    return WHOLE_NUMBERS[field] if field in WHOLE_NUMBERS else NUMBERS[field]
+    return LIMITS[field].ends
 
 
 def options_of(field: str) -> tuple[str, ...]:
     """The choices of a field that takes one of a few words; empty for numbers and catalog ids."""
-    return OPTIONS.get(field, ())
-
-
-def _schema(field: str) -> dict[str, Any]:
-    """What pydantic's core checks of one field; a truth value is no number."""
-    if field in CATALOG_FIELDS:
-        return {"type": "str"}
-    if field in OPTIONS:
-        return {"type": "literal", "expected": list(OPTIONS[field])}
-    low, high = limits(field)
-    number = {"type": "int" if field in WHOLE_NUMBERS else "float", "ge": low, "le": high}
-    if field in NUMBERS:
-        number["allow_inf_nan"] = False
-    no_truth_value = {"type": "no-info", "function": _refuse_truth_values}
-    schema = {"type": "function-before", "function": no_truth_value, "schema": number}
-    return {"type": "nullable", "schema": schema} if field in OPTIONAL else schema
-
-
-def _refuse_truth_values(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("a truth value is not a number")
-    return value
-
-
-VALIDATOR = SchemaValidator(
-    {"type": "typed-dict", "fields": {f: {"type": "typed-dict-field", "schema": _schema(f)} for f in DEFAULTS}}
-)
+    return LIMITS[field].options

@@ -16,8 +16,8 @@ from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory.pool_plan import Plan, Startup, plan
 
 MORE_UTILIZATION = 0.05
-LEAST_BATCHED_TOKENS = case.WHOLE_NUMBERS["max_num_batched_tokens"][0]
-MOST_GPUS = case.WHOLE_NUMBERS["tp"][1]
+LEAST_BATCHED_TOKENS = int(case.limits("max_num_batched_tokens")[0])
+MOST_GPUS = int(case.limits("tp")[1])
 NAMED_GPUS = 3
 SOUGHT = ("tp", "max_model_len")  # of these the least change that is enough is looked for
 

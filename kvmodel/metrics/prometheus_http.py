@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel.errors import LONGEST_ECHO, CaseError, bad_value
+from kvmodel.errors import CaseError, bad_value, refused
 from kvmodel.units import DAY, HOUR, MIB, MINUTE, MS
 from kvmodel.words import say
 
@@ -51,7 +51,7 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 def address(url: str) -> Address:
     """The address of a Prometheus. Raises CaseError where it is no http address."""
     shown = url.rpartition("@")[2][:60]
-    refusal = bad_value("prometheus", shown, say("an address such as http://localhost:9090"))
+    refusal = refused("prometheus", repr(shown), say("an address such as http://localhost:9090"))
     try:
         parts = urllib.parse.urlsplit(url.strip())
         port = parts.port
@@ -104,7 +104,7 @@ def window_s(text: str) -> float:
     seconds = float(sum(int(count[:9]) * UNITS_S[unit] for count, unit in parts))
     written = "".join(count + unit for count, unit in parts)
     if written != text.strip() or not LEAST_WINDOW_S <= seconds <= MOST_WINDOW_S:
-        raise bad_value("window", text[:LONGEST_ECHO], say("such as 15m, 1h or 2d, up to 90d"))
+        raise bad_value("window", text, say("such as 15m, 1h or 2d, up to 90d"))
     return seconds
 
 

@@ -152,7 +152,7 @@ def simulated(row: Row, server: Server, workload: Workload) -> Row:
 
 def require_objective(objective: str) -> None:
     if objective not in OBJECTIVES:
-        raise bad_value("objective", objective[:40], ", ".join(OBJECTIVES))
+        raise bad_value("objective", objective, ", ".join(OBJECTIVES))
 
 
 # --- order ---

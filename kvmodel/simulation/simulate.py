@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kvmodel import catalog
 from kvmodel.errors import CaseError, DoesNotFit, bad_value
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.questions import INPUTS
 from kvmodel.memory import gpu_memory, kv_cache
 from kvmodel.recovery import resolve
 from kvmodel.recovery.resolve import Inputs
@@ -33,7 +34,6 @@ SCHEDULERS: dict[str, tuple[Policy, str]] = {  # with the policy of a Case whose
     "wait": (vllm.WAIT, "ideal"),
 }
 V0_WATERMARK = 0.01  # vLLM 0.6.6: BlockSpaceManager's own, not a setting
-MOST_BLOCKS = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,16 +54,10 @@ class Engine:
 
     def __post_init__(self) -> None:
         if self.scheduler not in SCHEDULERS:
-            raise bad_value("scheduler", self.scheduler[:40], ", ".join(SCHEDULERS))
-        limits = {
-            "num_blocks": (1, MOST_BLOCKS), "utilization": (0.01, 1), "max_num_seqs": (1, 100_000),
-            "watermark": (0, 0.99), "host_gib": (0, 1_000_000),
-        }  # fmt: skip
-        for field, (low, high) in limits.items():
-            value = getattr(self, field)
-            if value is not None and not low <= value <= high:
-                told = {"field": field, "value": value, "low": low, "high": high}
-                raise CaseError(say("{field}: {value:,} given; allowed: {low:,} to {high:,}", **told))
+            raise bad_value("scheduler", self.scheduler, ", ".join(SCHEDULERS))
+        for field in ("num_blocks", "utilization", "max_num_seqs", "watermark", "host_gib"):
+            if (value := getattr(self, field)) is not None:
+                INPUTS[field].limits.require(field, value)
 
 
 def simulate(case: Case, workload: Workload, engine: Engine = Engine(), *, every_s: float = 1.0) -> Results:

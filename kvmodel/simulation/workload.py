@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvmodel import catalog, files
+from kvmodel import catalog, files, limits
 from kvmodel.arrays import Floats
 from kvmodel.errors import CaseError, bad_value
 from kvmodel.files import DATA
@@ -20,6 +20,19 @@ from kvmodel.words import say
 
 MOST_TOKENS = 10_000_000  # of one request
 MOST_REQUESTS = 2_000_000
+LIMITS = {
+    "requests": limits.whole(1, MOST_REQUESTS),
+    "prompt_tokens": limits.whole(1, MOST_TOKENS),
+    "output_tokens": limits.whole(1, MOST_TOKENS),
+    "arrival_s": limits.number(-MOST_TOKENS, MOST_TOKENS, "a number of seconds"),
+    "priority": limits.whole(-MOST_TOKENS, MOST_TOKENS),
+    "clients": limits.whole(1, MOST_REQUESTS),
+    "think_s": limits.number(0, 1_000_000),
+    "requests_per_s": limits.number(1e-6, 1e6),
+    "burstiness": limits.number(0, 100),
+    "median": limits.number(1, MOST_TOKENS),
+    "spread": limits.number(0, 10),
+}
 Whole = NDArray[np.int64]
 
 
@@ -56,22 +69,21 @@ def workload(
     urgency = np.zeros(number, np.int64) if priority is None else priority
     if not number == len(output_tokens) == len(arrival_s) == len(urgency):
         raise CaseError(say("workload: arrays of different lengths given; allowed: one value for each request"))
-    _require("requests", number, 1, MOST_REQUESTS)
+    require("requests", number)
     for name, tokens in (("prompt_tokens", prompt_tokens), ("output_tokens", output_tokens)):
-        _require(name, int(tokens.min()), 1, MOST_TOKENS)
-        _require(name, int(tokens.max()), 1, MOST_TOKENS)
+        require(name, int(tokens.min()))
+        require(name, int(tokens.max()))
     if not (np.isfinite(arrival_s).all() and (arrival_s >= 0).all()):
         raise CaseError(say("arrival_s: a negative or infinite time given; allowed: seconds from 0 on"))
     if clients is not None:
-        _require("clients", clients, 1, MOST_REQUESTS)
-    _require("think_s", think_s, 0, 1_000_000)
+        require("clients", clients)
+    require("think_s", think_s)
     return Workload(prompt_tokens, output_tokens, arrival_s, urgency, clients, float(think_s))
 
 
-def _require(field: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        told = {"field": field, "value": value, "low": low, "high": high}
-        raise CaseError(say("{field}: {value:,} given; allowed: {low:,} to {high:,}", **told))
+def require(field: str, value: float) -> None:
+    """Raises CaseError for what is out of its limits."""
+    LIMITS[field].require(field, value)
 
 
 # --- arrivals ---
@@ -84,9 +96,9 @@ def poisson(requests: int, requests_per_s: float, seed: int) -> Floats:
 
 def bursty(requests: int, requests_per_s: float, burstiness: float, seed: int) -> Floats:
     """Gaps of a gamma distribution; `burstiness` is their coefficient of variation: 0 even, 1 Poisson, 3 bursts. [s]"""
-    _require("requests", requests, 1, MOST_REQUESTS)
-    _require("requests_per_s", requests_per_s, 1e-6, 1e6)
-    _require("burstiness", burstiness, 0, 100)
+    require("requests", requests)
+    require("requests_per_s", requests_per_s)
+    require("burstiness", burstiness)
     if burstiness == 0:
         return np.arange(requests) / requests_per_s
     shape = 1 / burstiness**2
@@ -103,8 +115,8 @@ def fixed(requests: int, tokens: int) -> Whole:
 
 def lognormal(requests: int, median: float, spread: float, most: int, seed: int) -> Whole:
     """Lengths whose logarithm is normal with standard deviation `spread`, from 1 to `most`. [tokens]"""
-    _require("median", median, 1, MOST_TOKENS)
-    _require("spread", spread, 0, 10)
+    require("median", median)
+    require("spread", spread)
     drawn = np.random.default_rng(seed).lognormal(log(median), spread, requests)
     return np.clip(np.rint(drawn), 1, most).astype(np.int64)
 
@@ -147,15 +159,10 @@ def _columns(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...] = 
 
 def _number(path: str | Path, name: str, text: str, line: int) -> float:
     try:
-        number = float(text)
+        return float(LIMITS[name].parsed(float(text)))
     except ValueError:
-        number = np.nan
-    whole = name == "arrival_s" or number == np.floor(number)
-    least = 1 if name.endswith("_tokens") else -MOST_TOKENS
-    if not (whole and least <= number <= MOST_TOKENS):
-        kind = "a number of seconds" if name == "arrival_s" else f"a whole number from {least:,} to {MOST_TOKENS:,}"
-        raise CaseError(f"{name}: {text[:40]!r} given in line {line} of {path}; allowed: {kind}")
-    return number
+        told = f"{name}: {text[:40]!r} given in line {line} of {path}"
+        raise CaseError(f"{told}; allowed: {LIMITS[name].allowed}") from None
 
 
 # --- named ---
@@ -163,6 +170,14 @@ def _number(path: str | Path, name: str, text: str, line: int) -> float:
 
 def names() -> tuple[str, ...]:
     return tuple(catalog.table("workloads"))
+
+
+def row_of(name: str) -> dict[str, Any]:
+    """The row of a workload. Raises CaseError for an unknown one."""
+    rows = catalog.table("workloads")
+    if name not in rows:
+        raise bad_value("workload", name, ", ".join(rows))
+    return dict(rows[name])
 
 
 def named(
@@ -178,10 +193,7 @@ def named(
 
     A trace keeps its arrivals, stretched to the rate where one is given, and its first `requests`.
     """
-    rows = catalog.table("workloads")
-    if name not in rows:
-        raise bad_value("workload", name[:40], ", ".join(rows))
-    row = rows[name]
+    row = row_of(name)
     if row["arrivals"] == "trace":
         for field, given in (("clients", clients), ("burstiness", burstiness)):
             if given is not None:
@@ -189,7 +201,7 @@ def named(
                 raise CaseError(say("{field}: {value:g} given; allowed: none, {workload} has its own arrivals", **told))
         return _at_rate(first(trace(DATA / row["trace"]), requests), requests_per_s)
     number = 500 if requests is None else requests
-    _require("requests", number, 1, MOST_REQUESTS)
+    require("requests", number)
     prompt_seed, output_seed, arrival_seed = np.random.SeedSequence(seed).generate_state(3)
     lengths = [
         lognormal(
@@ -230,7 +242,7 @@ def _value(row: dict[str, Any], key: str) -> float:
 def first(whole: Workload, requests: int | None) -> Workload:
     """The first so many requests; all of them without a number."""
     number = len(whole) if requests is None else min(requests, len(whole))
-    _require("requests", number, 1, MOST_REQUESTS)
+    require("requests", number)
     return replace(
         whole,
         prompt_tokens=whole.prompt_tokens[:number],
@@ -244,5 +256,5 @@ def _at_rate(whole: Workload, requests_per_s: float | None) -> Workload:
     """The same arrivals, closer together or further apart."""
     if requests_per_s is None or whole.arrival_s[-1] == 0:
         return whole
-    _require("requests_per_s", requests_per_s, 1e-6, 1e6)
+    require("requests_per_s", requests_per_s)
     return replace(whole, arrival_s=whole.arrival_s * (len(whole) / requests_per_s / whole.arrival_s[-1]))

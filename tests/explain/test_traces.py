@@ -16,7 +16,7 @@ from kvmodel.curves.roofline_points import roofline_of
 from kvmodel.errors import CaseError
 from kvmodel.explain import formula, kv_formulas, traces
 from kvmodel.explain.formula import Factor, Line, Term
-from kvmodel.inputs.case import BYTES_PER_VALUE, OPTIONS, Case
+from kvmodel.inputs.case import BYTES_PER_VALUE, Case, options_of
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
@@ -101,8 +101,8 @@ def test_a_reader_who_checks_the_sums_gets_the_result(case: Case) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(catalog.model_ids()), st.sampled_from(catalog.gpu_ids()), st.sampled_from(OPTIONS["timing"]),
-    st.sampled_from(OPTIONS["layout"]), st.sampled_from(OPTIONS["copy_method"]), st.integers(1, 20_000),
+    st.sampled_from(catalog.model_ids()), st.sampled_from(catalog.gpu_ids()), st.sampled_from(options_of("timing")),
+    st.sampled_from(options_of("layout")), st.sampled_from(options_of("copy_method")), st.integers(1, 20_000),
     st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([16, 100, 4096]), st.sampled_from([1, 2]),
 )  # fmt: skip
 def test_any_case_adds_up(model, gpu, timing, layout, copy_method, tokens, survival, chunk, preemptions):

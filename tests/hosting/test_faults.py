@@ -26,7 +26,7 @@ from websockets.exceptions import ConnectionClosed
 from explorer.frame import PAGES
 from kvmodel import catalog, charts
 from kvmodel.charts import pictures
-from kvmodel.inputs.case import DEFAULTS, OPTIONS
+from kvmodel.inputs.case import DEFAULTS, LIMITS
 from tests.helpers.machine import missing
 from tests.helpers.replicas import ROOT, Replica, ask, run_script, visit, visitor
 from tests.hosting.conftest import Start
@@ -54,7 +54,7 @@ def fuzzed(chance: random.Random) -> list[tuple[str, str]]:
         "model": catalog.model_ids(), "gpu": catalog.gpu_ids(), "link": catalog.link_ids(), "v": ("1", "2"),
         "chart": charts.NAMES, "view": ("length", "block-size", "figure19"), "only": ("tokens", "tokens,link"),
         "embed": ("true",),
-    } | OPTIONS  # fmt: skip
+    } | {field: limits.options for field, limits in LIMITS.items() if limits.options}  # fmt: skip
     keys = [*DEFAULTS, *good, "lang", "compare", "sources", "x" * 60, "__proto__", ""]
     pairs = []
     for _ in range(chance.choice((0, 1, 2, 5, 12, 40))):

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from hosting.settings import Settings, SettingsError, for_streamlit, read
+from hosting.settings import Settings, for_streamlit, read
+from kvmodel.errors import CaseError
 from kvmodel.hf import config_file
 from kvmodel.metrics import exposition
 from kvmodel.startup_log import log_reader
@@ -63,7 +64,7 @@ def test_what_is_taken(name: str, text: str, field: str, value: object) -> None:
     ],
 )
 def test_what_is_refused(name: str, text: str, allowed: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(CaseError) as refused:
         read({f"KV_EXPLORER_{name}": text})
     sentence = str(refused.value)
     assert sentence.startswith(f"KV_EXPLORER_{name}: {text[:40]!r} given; allowed: ")
@@ -72,12 +73,12 @@ def test_what_is_refused(name: str, text: str, allowed: str) -> None:
 
 
 def test_a_misspelt_variable_is_named_with_the_nearest() -> None:
-    with pytest.raises(SettingsError, match="KV_EXPLORER_PROT: no such setting; nearest: KV_EXPLORER_PORT"):
+    with pytest.raises(CaseError, match="KV_EXPLORER_PROT: no such setting; nearest: KV_EXPLORER_PORT"):
         read({"KV_EXPLORER_PROT": "8080"})
 
 
 def test_an_open_address_needs_the_names_that_visitors_use() -> None:
-    with pytest.raises(SettingsError, match="ALLOWED_HOSTS: none given for address 0.0.0.0"):
+    with pytest.raises(CaseError, match="ALLOWED_HOSTS: none given for address 0.0.0.0"):
         read({"KV_EXPLORER_ADDRESS": "0.0.0.0"})
 
 
@@ -95,7 +96,7 @@ def test_what_pages_take_passes_the_app_and_the_proxy_before_it() -> None:
 
 def test_each_replica_has_a_port() -> None:
     assert list(read({"KV_EXPLORER_PORT": "9000", "KV_EXPLORER_REPLICAS": "3"}).ports) == [9000, 9001, 9002]
-    with pytest.raises(SettingsError, match="REPLICAS: 3 given, one a port from 65534 on; allowed"):
+    with pytest.raises(CaseError, match="REPLICAS: 3 given, one a port from 65534 on; allowed"):
         read({"KV_EXPLORER_PORT": "65534", "KV_EXPLORER_REPLICAS": "3"})
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kvmodel import catalog
 from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.inputs import addresses
-from kvmodel.inputs.case import DEFAULTS, OPTIONS, Case
+from kvmodel.inputs.case import DEFAULTS, Case, options_of
 from kvmodel.recovery.comparison import compare_case
 
 HELD = [line for line in (Path(__file__).parents[1] / "data" / "links.txt").read_text().splitlines() if line[:1] == "/"]
@@ -39,7 +39,11 @@ def test_the_held_links_name_every_field_and_each_kind_of_word() -> None:
 
 @given(
     st.fixed_dictionaries(
-        {field: st.sampled_from(options) for field, options in OPTIONS.items() if field != "host_memory"}
+        {
+            field: st.sampled_from(options_of(field))
+            for field in DEFAULTS
+            if options_of(field) and field != "host_memory"
+        }
         | {"gpu": st.sampled_from(catalog.gpu_ids()), "link": st.sampled_from(("auto", *catalog.link_ids()))}
         | {"tokens": st.integers(1, 10_000_000), "survival": st.floats(0, 1), "decode_batch": st.integers(0, 10_000)}
         | {"copy_gb_per_s": st.none() | st.floats(0.001, 10_000)}
