@@ -20,7 +20,7 @@ LAYERS = (
     ("timing", "memory"),
     ("recovery", "startup_log"),
     ("evidence", "explain", "simulation"),
-    ("curves", "diagnosis"),
+    ("curves", "diagnosis", "sweeps"),
     ("claims",),
     ("texts", "charts"),
     ("report",),

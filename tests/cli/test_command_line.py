@@ -346,7 +346,7 @@ def test_a_reader_that_stops_is_no_error():
 
 def test_an_answer_needs_no_plotly_pandas_or_streamlit():
     code = (
-        "import sys; from kvmodel.cli import main; main(['compare']); "
+        "import sys; from kvmodel.cli.command_line import main; main(['compare']); "
         "print([name for name in ('plotly', 'pandas', 'streamlit') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
