@@ -23,7 +23,7 @@ LAYERS = (
     ("curves", "diagnosis", "sweeps"),
     ("claims",),
     ("texts", "charts"),
-    ("report",),
+    ("report", "frames"),
     ("cli",),
 )  # fmt: skip
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}
