@@ -30,7 +30,7 @@ from kvmodel.cli import command_line  # noqa: E402
 from tests.test_imports import LAYERS, PACKAGE, tree_of  # noqa: E402
 
 DOCUMENTS = (
-    "README.md", "docs/commands.md", "docs/python.md", "docs/operations.md", "docs/model.md",
+    "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/python.md", "docs/operations.md", "docs/model.md",
     "docs/nomenclature.md",
 )  # fmt: skip
 MOST_LINES = 150  # of the README: a door
@@ -261,6 +261,24 @@ def keys(table: object) -> Iterator[str]:
         for key, value in table.items():
             yield key
             yield from keys(value)
+
+
+def test_every_file_that_a_recipe_names_exists() -> None:
+    words = re.findall(r"`([^`\n]+)`", text_of("CONTRIBUTING.md"))
+    paths = [word for word in words if re.fullmatch(r"[\w.]+(/[\w.]+)+|pages", word)]
+    assert len(paths) > 40
+    assert not [path for path in paths if not (ROOT / path).exists()]
+
+
+def test_every_recipe_names_a_test() -> None:
+    recipes_text = text_of("CONTRIBUTING.md").partition("## Data\n")[2].partition("## From a page")[0]
+    recipes = re.findall(
+        r"^\*\*(An? [\w ]+|Measured rows)\.\*\*(.*?)(?=^\*\*|^## |\Z)", recipes_text, re.MULTILINE | re.DOTALL
+    )
+    assert len(recipes) == 11
+    for name, words in recipes:
+        assert re.search(r"`tests/[\w/]+\.py`", words), name
+        assert re.search(r"`(python|\?lang)", words), name
 
 
 def nomenclature_rows() -> list[list[str]]:
