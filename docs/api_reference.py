@@ -21,7 +21,7 @@ MODULES = (
     "inputs.case", "recovery.comparison", "catalog.lookup", "inputs.addresses", "units", "memory.kv_cache",
     "memory.gpu_memory", "timing.roofline", "timing.step_time", "timing.transfer", "recovery.strategies",
     "recovery.break_even", "recovery.verdict", "curves.curves", "claims.figure19", "claims.scenarios", "charts.named",
-    "charts.pictures", "report.memo",
+    "charts.pictures", "frames", "report.memo",
 )  # fmt: skip
 ANNOTATION = re.compile(r"(: |-> )'([^']*)'")
 HEADING = """# API reference

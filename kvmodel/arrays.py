@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,3 +26,16 @@ def everywhere(holds: Any) -> bool:
 def nowhere(numbers: Numbers) -> bool:
     """Whether all are zero."""
     return not numbers.any() if isinstance(numbers, np.ndarray) else numbers == 0
+
+
+def plain(value: Any) -> Any:
+    """The same as JSON has it: no arrays, whole numbers without a fraction, None for what is not finite."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value

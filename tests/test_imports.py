@@ -20,10 +20,10 @@ LAYERS = (
     ("timing", "memory"),
     ("recovery", "startup_log"),
     ("evidence", "explain", "simulation"),
-    ("curves", "diagnosis"),
+    ("curves", "diagnosis", "sweeps"),
     ("claims",),
     ("texts", "charts"),
-    ("report",),
+    ("report", "frames"),
     ("cli",),
 )  # fmt: skip
 RANK = {package: rank for rank, layer in enumerate(LAYERS) for package in layer}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kvmodel
-from kvmodel import charts, files
+from kvmodel import charts, files, frames
 from kvmodel.inputs.case import Case
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,5 +91,8 @@ def test_the_notebook_runs_and_shows_numbers_and_a_chart() -> None:
     answer = kvmodel.compare(**CASE)
     assert repr(answer["verdict"]["winner"]) in texts
     assert f"{answer['break_even']['copy_bytes_per_s'] / 1e9:.1f} GB/s" in texts
+    for table in (frames.compare(Case(**CASE))[["available", "victim_delay_s", "gpu_s", "link_bytes"]],
+                  frames.evidence()[["kind", "n", "median_percent", "p90_percent"]]):  # fmt: skip
+        assert str(table) in texts
     printed = "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
     assert printed.rstrip("\n") == files.as_csv(charts.points("crossover", Case(**CASE)))[:200].rstrip("\n")

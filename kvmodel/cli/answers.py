@@ -6,7 +6,6 @@ they may be arrays that broadcast together (tp may not), and then so are the res
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
@@ -170,16 +169,3 @@ def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
         "gpu_s": copied.gpu_s,
         "pin_s": path.pin_s_per_byte * size_bytes,
     }
-
-
-def plain(value: Any) -> Any:
-    """The same as JSON has it: no arrays, whole numbers without a fraction, None for what is not finite."""
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
-    if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value

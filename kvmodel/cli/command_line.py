@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from kvmodel import catalog
-from kvmodel.cli import answers
-from kvmodel.cli.choices import read_choices, with_config
+from kvmodel.arrays import plain
 from kvmodel.cli.commands import COMMANDS
 from kvmodel.errors import CaseError, CatalogError, bad_value
 from kvmodel.inputs import case, questions
 from kvmodel.inputs.case import DEFAULTS
+from kvmodel.sweeps.choices import read_choices, with_config
 
 IDS = {"model": catalog.model_ids, "gpu": catalog.gpu_ids, "link": catalog.link_ids}
 
@@ -130,7 +130,7 @@ def run(arguments: Sequence[str]) -> str:
         raise CaseError("-o: given without --rows; use > FILE for a single answer")
     chosen, values = read_choices(choices, command.own)
     values |= words | ({"output": output} if command.output else {})
-    answer = answers.plain(command.answer(chosen, values))
+    answer = plain(command.answer(chosen, values))
     if as_json:
         import json
 

@@ -10,19 +10,9 @@ from typing import Any
 from kvmodel.cli import answers
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
-from kvmodel.inputs.case import DEFAULTS, Case
+from kvmodel.inputs.case import Case
+from kvmodel.inputs.questions import CASE, LOAD, SERVER, SLO
 from kvmodel.recovery import resolve
-
-CASE = tuple(DEFAULTS)
-SERVER = (  # of a Case under a workload
-    "model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",
-    "copy_gb_per_s", "per_copy_us",
-)  # fmt: skip
-LOAD = (  # the workload, and how the engine is started
-    "workload", "trace", "requests", "requests_per_s", "burstiness", "clients", "seed", "scheduler", "num_blocks",
-    "utilization", "max_num_seqs", "watermark", "host_gib",
-)  # fmt: skip
-SLO = ("slo_ttft_s", "slo_tpot_ms")
 
 
 def answers_texts() -> ModuleType:
@@ -128,13 +118,13 @@ def claims(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def evidence(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel.cli import evidence_answers
+    from kvmodel.evidence import evidence_answers
 
     return evidence_answers.evidence_answer(own["file"])
 
 
 def calibrate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel.cli import evidence_answers
+    from kvmodel.evidence import evidence_answers
 
     return evidence_answers.calibrate(chosen, own)
 
@@ -154,13 +144,13 @@ def simulate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def pressure(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel.cli import pressure
+    from kvmodel.simulation import pressure
 
     return echo(chosen, "pressure", own) | pressure.pressure(chosen, own)
 
 
 def remedies(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    from kvmodel.cli import pressure
+    from kvmodel.simulation import pressure
 
     return echo(chosen, "remedies", own) | pressure.ladder(chosen, own)
 
@@ -168,7 +158,7 @@ def remedies(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
 def sweep(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.cli import sweep_file
 
-    return sweep_file.answer(chosen, own, {"compare": CASE, "pressure": (*SERVER, *LOAD, *SLO)})
+    return sweep_file.answer(chosen, own)
 
 
 def chart(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:

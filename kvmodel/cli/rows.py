@@ -11,9 +11,13 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvmodel import files
-from kvmodel.cli.row_results import Row, computed, names_of_results, read_row
+from kvmodel import catalog, files
+from kvmodel.cli import answers
 from kvmodel.errors import CaseError, CatalogError
+from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.memory import kv_cache
+from kvmodel.recovery import resolve
+from kvmodel.sweeps.row_results import COMPARE, Question, Results, Row, computed, names_of_results, pools, read_row
 
 
 def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence[str], own: tuple[str, ...]) -> str:
@@ -26,7 +30,8 @@ def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence
     text = _text(path)
     table = csv.reader(io.StringIO(text, newline=""))
     columns, rows = _read(table, path, choices, fields, own)
-    results, names = computed(command, rows, own), names_of_results(command, own)
+    question = QUESTIONS[command]
+    results, names = computed(question, rows, own), names_of_results(question, own)
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n" if "\r\n" in text else "\n")
     writer.writerow([*columns, *names, "error"])
@@ -81,3 +86,30 @@ def _names(cells: Sequence[str], fields: Sequence[str]) -> list[str]:
         if name in names[:index]:
             raise CaseError(f"column: {cells[index]!r} given twice; allowed: each input once")
     return names
+
+
+def _size(case: Case, values: Results) -> tuple[Results, Any]:
+    return answers.size(case, values), False
+
+
+def _copy(case: Case, values: Results) -> tuple[Results, Any]:
+    return answers.copy(case, values), False
+
+
+def _prefill(case: Case, values: Results) -> tuple[Results, Any]:
+    free = pools(case, values)
+    held = kv_cache.kv_bytes(
+        catalog.model(case.model).kv_layers,
+        values["tokens"] + values["past"],
+        bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
+        tp=case.tp,
+    )
+    return answers.prefill(case, values), (free <= 0) | (held > free)
+
+
+QUESTIONS: dict[str, Question] = {
+    "size": (_size, vars),
+    "prefill": (_prefill, resolve.inputs),
+    "copy": (_copy, vars),
+    "compare": COMPARE,
+}

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from kvmodel import files
-from kvmodel.cli import sweep
 from kvmodel.cli.processes import processes
-from kvmodel.cli.sweep_grid import Grid, grid
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
 from kvmodel.inputs.case import DEFAULTS, Case
+from kvmodel.sweeps import sweep
+from kvmodel.sweeps.grid import Grid
 
 SUFFIXES = (".csv", ".parquet")
 TOLD_EVERY_S = 1.0
@@ -26,11 +26,8 @@ ERASED = "\r\x1b[K"  # the line, where answers or a sentence come next
 TASKS_WORTH_PROCESSES = 4  # starting processes takes as long as about so many tasks
 
 
-def answer(case: Case, own: Mapping[str, Any], fields: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Write the file; how many rows it has, and how many of them only say why there are no results.
-
-    `fields` are the inputs of each question, the Case's and its own. Raises CaseError: one sentence.
-    """
+def answer(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the file; how many rows it has, and how many of them say only why there is no result. Raises CaseError."""
     path, what = own["output"], own["what"]
     suffix = Path(path or "").suffix.lower()
     if suffix not in SUFFIXES:
@@ -38,22 +35,15 @@ def answer(case: Case, own: Mapping[str, Any], fields: Mapping[str, tuple[str, .
         raise CaseError(f"-o: {given_path} given; allowed: a file name that ends in {' or '.join(SUFFIXES)}")
     if suffix == ".parquet":
         parquet_module()
-    inputs = fields[what]
+    inputs = {name for names in questions.SWEPT.values() for name in names}
     given = {name: value for name, value in (vars(case) | dict(own)).items() if value != default_of(name)}
-    for name in sorted(set(given).intersection(chain_of(fields)) - set(inputs)):
-        raise CaseError(f"{name}: given, but {what} does not depend on it; allowed: {', '.join(inputs)}")
-    cases = grid(own["over"] or [], {name: given[name] for name in inputs if name in given}, inputs)
-    questions_own = tuple(name for name in inputs if name not in DEFAULTS)
-    sweep.require_values(what, cases, questions_own)
+    cases = sweep.grid_of(what, {name: value for name, value in given.items() if name in inputs}, own["over"] or [])
     with executor(own, cases) as chosen:
-        rows = list(counted(sweep.rows(what, cases, questions_own, chosen), len(cases)))
-    errors = [row["error"] for row in rows if "error" in row]
-    if len(errors) == len(rows):
-        raise CaseError(errors[0])
-    columns = list(dict.fromkeys([*cases.over, *(name for row in rows for name in row if name != "error"), "error"]))
-    table = [{name: row.get(name) for name in columns} for row in rows]
+        rows = list(counted(sweep.rows(what, cases, chosen), len(cases)))
+    table = sweep.as_table(rows, list(cases.over))
     files.write(path, as_parquet(table) if suffix == ".parquet" else files.as_csv(table))
-    return {"what": what, "rows": len(rows), "errors": len(errors), "columns": columns, "output": path}
+    errors = sum("error" in row for row in rows)
+    return {"what": what, "rows": len(rows), "errors": errors, "columns": list(table[0]), "output": path}
 
 
 def counted(rows: Iterable[sweep.Row], number: int) -> Iterator[sweep.Row]:
@@ -70,10 +60,6 @@ def counted(rows: Iterable[sweep.Row], number: int) -> Iterator[sweep.Row]:
     finally:
         if written:
             print(ERASED, end="", file=sys.stderr, flush=True)
-
-
-def chain_of(fields: Mapping[str, tuple[str, ...]]) -> set[str]:
-    return {name for inputs in fields.values() for name in inputs}
 
 
 def default_of(name: str) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvmodel.inputs import addresses
+from kvmodel.inputs.case import DEFAULTS
 from kvmodel.limits import Limits, number, one_of, switch, text, whole
 from kvmodel.units import MIB
 
@@ -92,3 +93,14 @@ INPUTS = {
     "draft_tokens": Input("speculative tokens, each of which adds a state block", whole(0, 64), 0),
 }
 CONFIG = ("config", "assume_defaults", "draft_layers")
+CASE = tuple(DEFAULTS)
+SERVER = (  # of a Case under a workload
+    "model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",
+    "copy_gb_per_s", "per_copy_us",
+)  # fmt: skip
+LOAD = (  # the workload, and how the engine is started
+    "workload", "trace", "requests", "requests_per_s", "burstiness", "clients", "seed", "scheduler", "num_blocks",
+    "utilization", "max_num_seqs", "watermark", "host_gib",
+)  # fmt: skip
+SLO = ("slo_ttft_s", "slo_tpot_ms")
+SWEPT = {"compare": CASE, "pressure": (*SERVER, *LOAD, *SLO)}  # the inputs of each question that a grid can be asked

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from kvmodel.cli import sweep, sweep_file
+from kvmodel.cli import sweep_file
 from kvmodel.cli.command_line import main, run
-from kvmodel.cli.commands import CASE, LOAD, SERVER, SLO
 from kvmodel.cli.processes import processes
-from kvmodel.cli.sweep_grid import MOST_CASES, Grid, grid
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import case_from
+from kvmodel.inputs.questions import CASE, LOAD, SERVER, SLO
 from kvmodel.recovery.comparison import as_json, compare_case
+from kvmodel.sweeps import sweep
+from kvmodel.sweeps.grid import MOST_CASES, Grid, grid
 from tests.helpers.machine import runs, wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,7 +175,7 @@ MIXED = grid(["tp=1,3", "seed=1,2,3"], {"requests": 30, "num_blocks": 3000}, (*S
 
 
 def rows_on(executor):
-    return list(sweep.rows("pressure", MIXED, (*LOAD, *SLO), executor))
+    return list(sweep.rows("pressure", MIXED, executor))
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kvmodel.cli import command_line, evidence_answers
+from kvmodel.cli import command_line
 from kvmodel.errors import CaseError
-from kvmodel.evidence import copy_rows, step_rows
+from kvmodel.evidence import copy_rows, evidence_answers, step_rows
 from kvmodel.files import DATA
 
 COMMITTED = DATA / "measured" / "steps.csv"

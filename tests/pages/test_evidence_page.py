@@ -10,8 +10,7 @@ from streamlit.testing.v1 import AppTest
 from explorer import prose
 from explorer.frame import PAGES
 from kvmodel.catalog import assumptions
-from kvmodel.cli import evidence_answers
-from kvmodel.evidence import measured_points, step_rows
+from kvmodel.evidence import evidence_answers, measured_points, step_rows
 from kvmodel.inputs.case import Case
 from kvmodel.recovery.comparison import compare_case
 from kvmodel.texts import evidence

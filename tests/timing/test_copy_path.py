@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from kvmodel import catalog, compare
 from kvmodel.catalog import assumptions
 from kvmodel.cli import answers
-from kvmodel.cli.choices import read_choices
 from kvmodel.errors import CaseError, CatalogError
 from kvmodel.evidence import measured
 from kvmodel.inputs.case import case_from, options_of
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import break_even, costs, resolve, strategies
 from kvmodel.recovery.costs import at
+from kvmodel.sweeps.choices import read_choices
 from kvmodel.timing.copy_path import STAGED, copy_path, figures_used
 
 PATH_FIELDS = ("copy_method", "host_memory", "pinning", "numa", "duplex")

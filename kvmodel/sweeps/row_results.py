@@ -14,19 +14,20 @@ import numpy as np
 
 from kvmodel import catalog
 from kvmodel.arrays import Floats
-from kvmodel.cli import answers
-from kvmodel.cli.choices import read_choices
 from kvmodel.errors import CatalogError, DoesNotFit
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
-from kvmodel.memory import gpu_memory, kv_cache
+from kvmodel.inputs.case import Case
+from kvmodel.memory import gpu_memory
 from kvmodel.recovery import break_even, costs, resolve, strategies, verdict
 from kvmodel.recovery.costs import at
 from kvmodel.recovery.resolve import Inputs
 from kvmodel.recovery.strategies import STRATEGIES
+from kvmodel.sweeps.choices import read_choices
 
 SCALARS = ("tp", "gemm_efficiency", "request_overhead_ms")  # numbers that are one of a group: the rest are arrays
 AT_ONCE = 8192  # rows of a group computed together
 Results = dict[str, Any]
+# Results over a group's arrays with which of its rows cannot be, and what says why a case cannot be.
+Question = tuple[Callable[[Case, Results], tuple[Results, Any]], Callable[[Case], object]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def read_row(cells: list[str], choices: Mapping[str, str], own: tuple[str, ...])
     return Row(cells, case, vars(case) | values)
 
 
-def computed(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> list[list[Any] | str]:
+def computed(question: Question, rows: Sequence[Row], own: tuple[str, ...]) -> list[list[Any] | str]:
     """For each row its results, or a sentence why there are none."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
@@ -55,7 +56,7 @@ def computed(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> list[li
         indices.sort(key=lambda index: rows[index].case.preemptions)  # every preemption is a pass over all of a part
         for start in range(0, len(indices), AT_ONCE):
             part = indices[start : start + AT_ONCE]
-            results, refusals = _answered(command, [rows[index] for index in part], own)
+            results, refusals = _answered(question, [rows[index] for index in part], own)
             series = [_cells(value, len(part)) for value in results.values()]
             for position, index in enumerate(part):
                 refusal = refusals.get(position)
@@ -84,7 +85,7 @@ def _group(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _answered(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> tuple[Results, dict[int, str]]:
+def _answered(question: Question, rows: Sequence[Row], own: tuple[str, ...]) -> tuple[Results, dict[int, str]]:
     """Results of one group as arrays, and refusals by position."""
     first = rows[0]
     values = {
@@ -93,11 +94,11 @@ def _answered(command: str, rows: Sequence[Row], own: tuple[str, ...]) -> tuple[
         else np.array([row.values[name] for row in rows], dtype=float)
         for name, value in first.values.items()
     }
-    answer_group, possible = ANSWERS[command]
+    answer_group, possible = question
     try:
         results, misfits = answer_group(first.case, values)
     except (CatalogError, DoesNotFit):  # true of every row of the group
-        results, misfits = dict.fromkeys(names_of_results(command, own), math.nan), True
+        results, misfits = dict.fromkeys(names_of_results(question, own), math.nan), True
     refusals = {}
     for position in np.flatnonzero(np.broadcast_to(misfits, len(rows))).tolist():
         case = rows[position].case
@@ -121,31 +122,12 @@ def _too_heavy(model: str, gpu: str, tp: int, batched: int) -> str:
     return _why(resolve.require_weights_fit, Case(model=model, gpu=gpu, tp=tp, max_num_batched_tokens=batched))
 
 
-def names_of_results(command: str, own: tuple[str, ...]) -> list[str]:
-    """The columns that a command adds: those of its default case."""
-    return list(_answered(command, [read_row([], {}, own)], own)[0])
+def names_of_results(question: Question, own: tuple[str, ...]) -> list[str]:
+    """The columns that a question adds: those of its default case."""
+    return list(_answered(question, [read_row([], {}, own)], own)[0])
 
 
-def _size(case: Case, values: Results) -> tuple[Results, Any]:
-    return answers.size(case, values), False
-
-
-def _copy(case: Case, values: Results) -> tuple[Results, Any]:
-    return answers.copy(case, values), False
-
-
-def _prefill(case: Case, values: Results) -> tuple[Results, Any]:
-    pools = _pools(case, values)
-    held = kv_cache.kv_bytes(
-        catalog.model(case.model).kv_layers,
-        values["tokens"] + values["past"],
-        bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
-        tp=case.tp,
-    )
-    return answers.prefill(case, values), (pools <= 0) | (held > pools)
-
-
-def _pools(case: Case, values: Results) -> Floats:
+def pools(case: Case, values: Results) -> Floats:
     """KV pool of a GPU for every row's `max_num_batched_tokens`; not above zero where the weights do not fit."""
     model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
     different, position = np.unique(values["max_num_batched_tokens"], return_inverse=True)
@@ -178,7 +160,7 @@ def _compare(case: Case, values: Results) -> tuple[Results, Any]:
 def _inputs(case: Case, values: Results) -> Inputs:
     """Inputs of a whole group, its numbers as arrays. Raises DoesNotFit where no row can fit."""
     numbers = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-    return at(resolve.over(case, numbers), pool_bytes_per_gpu=_pools(case, values))
+    return at(resolve.over(case, numbers), pool_bytes_per_gpu=pools(case, values))
 
 
 def _contests(inputs: Inputs, prices: Mapping[str, Any], count: int) -> list[verdict.Contest]:
@@ -200,10 +182,4 @@ def _contests(inputs: Inputs, prices: Mapping[str, Any], count: int) -> list[ver
     return [verdict.contest(inputs, of_row(index), names) for index in range(count)]
 
 
-# Each command's results over a group's arrays with which rows cannot be, and what says why a case cannot be.
-ANSWERS: dict[str, tuple[Callable[[Case, Results], tuple[Results, Any]], Callable[[Case], object]]] = {
-    "size": (_size, vars),
-    "prefill": (_prefill, resolve.inputs),
-    "copy": (_copy, vars),
-    "compare": (_compare, resolve.inputs),
-}
+COMPARE: Question = (_compare, resolve.inputs)

@@ -1,4 +1,4 @@
-"""The commands `pressure` and `remedies`: a Case under a workload, as one answer."""
+"""A Case under a workload by the inputs of a command: the run, its totals, and the remedies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
 from kvmodel.inputs.case import Case
 from kvmodel.simulation import remedies, simulate, workload
+from kvmodel.simulation.results import Results
 from kvmodel.simulation.simulate import Engine
 from kvmodel.units import MS
 
 
 def pressure(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
     """Totals of a run; `own` are the command's own inputs. Raises CaseError or DoesNotFit: one sentence."""
-    results = simulate.simulate(case, requests(own), engine(own))
-    return results.totals(slo_ttft_s=own["slo_ttft_s"], slo_tpot_s=own["slo_tpot_ms"] * MS)
+    return simulated(case, own).totals(slo_ttft_s=own["slo_ttft_s"], slo_tpot_s=own["slo_tpot_ms"] * MS)
+
+
+def simulated(case: Case, own: Mapping[str, Any]) -> Results:
+    """The run itself. Raises CaseError or DoesNotFit: one sentence."""
+    return simulate.simulate(case, requests(own), engine(own))
 
 
 def ladder(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:

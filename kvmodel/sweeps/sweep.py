@@ -7,17 +7,21 @@ arrays) and "pressure" (a server under a workload: the totals of a simulated run
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from kvmodel.cli import answers, pressure, row_results
-from kvmodel.cli.choices import read_choices
-from kvmodel.cli.sweep_grid import Choices, Grid
+from kvmodel.arrays import plain
 from kvmodel.errors import CaseError
+from kvmodel.inputs.case import DEFAULTS
+from kvmodel.inputs.questions import SWEPT
+from kvmodel.simulation import pressure
+from kvmodel.sweeps import row_results
+from kvmodel.sweeps.choices import read_choices
+from kvmodel.sweeps.grid import Choices, Grid, grid
 
 AT_ONCE = {"compare": 4096, "pressure": 1}  # cases of one task: of about the same length in either question
 CONNECT_S = 4
@@ -27,20 +31,46 @@ TOGETHER = ("model", "tp", "copy_method", "host_memory")  # whether a value can 
 Row = dict[str, Any]
 
 
-def rows(what: str, grid: Grid, own: tuple[str, ...], executor: Executor | None = None) -> Iterator[Row]:
+def grid_of(what: str, given: Mapping[str, Any], over: Sequence[str]) -> Grid:
+    """The grid of a question: what all cases share, and texts `field=value,value`. Raises CaseError."""
+    require_inputs(what, given)
+    cases = grid(over, given, SWEPT[what])
+    require_values(what, cases)
+    return cases
+
+
+def require_inputs(what: str, given: Mapping[str, Any]) -> None:
+    """Raises CaseError where an input is given that the question does not depend on."""
+    for name in sorted(set(given) - set(SWEPT[what])):
+        raise CaseError(f"{name}: given, but {what} does not depend on it; allowed: {', '.join(SWEPT[what])}")
+
+
+def inputs_beside_case(what: str) -> tuple[str, ...]:
+    """The question's inputs that are none of a Case's."""
+    return tuple(name for name in SWEPT[what] if name not in DEFAULTS)
+
+
+def rows(what: str, cases: Grid, executor: Executor | None = None) -> Iterator[Row]:
     """A row a case, in the grid's order: what is swept, the results, and in `error` why there are none.
 
-    Without an executor in this process. `own` are the question's inputs beside the Case's.
+    Without an executor in this process.
     """
-    parts = list(grid.parts(AT_ONCE[what]))
+    parts = list(cases.parts(AT_ONCE[what]))
     run = map if executor is None else executor.map
-    return chain.from_iterable(
-        run(part, [what] * len(parts), parts, [tuple(grid.over)] * len(parts), [own] * len(parts))
-    )
+    return chain.from_iterable(run(part, [what] * len(parts), parts, [tuple(cases.over)] * len(parts)))
 
 
-def part(what: str, cases: list[Choices], swept: tuple[str, ...], own: tuple[str, ...]) -> list[Row]:
+def as_table(rows: Sequence[Row], swept: Sequence[str]) -> list[Row]:
+    """Rows with the columns of all: what is swept, the results, the error. Raises CaseError where none has results."""
+    if all("error" in row for row in rows):
+        raise CaseError(rows[0]["error"])
+    columns = list(dict.fromkeys([*swept, *(name for row in rows for name in row if name != "error"), "error"]))
+    return [{name: row.get(name) for name in columns} for row in rows]
+
+
+def part(what: str, cases: list[Choices], swept: tuple[str, ...]) -> list[Row]:
     """The rows of some cases: what an executor is given, so all of it can be pickled."""
+    own = inputs_beside_case(what)
     return [
         {name: number_or_text(choices[name]) for name in swept} | found
         for choices, found in zip(cases, QUESTIONS[what](cases, own), strict=True)
@@ -66,8 +96,8 @@ def compared(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
             read[index] = row_results.read_row([], choices, own)
         except CaseError as error:
             found[index] = {"error": str(error)}
-    names = row_results.names_of_results("compare", own)
-    for index, results in zip(read, row_results.computed("compare", list(read.values()), own), strict=True):
+    names = row_results.names_of_results(row_results.COMPARE, own)
+    for index, results in zip(read, row_results.computed(row_results.COMPARE, list(read.values()), own), strict=True):
         given = {"error": results} if isinstance(results, str) else dict(zip(names, results, strict=True))
         found[index] = {name: None if value == "" else value for name, value in given.items()}
     return found
@@ -80,7 +110,7 @@ def under_pressure(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
 
 def pressed(choices: Choices, own: tuple[str, ...]) -> Row:
     try:
-        totals = answers.plain(pressure.pressure(*read_choices(choices, own)))
+        totals = plain(pressure.pressure(*read_choices(choices, own)))
     except CaseError as error:
         return {"error": str(error)}
     flat: Row = {}
@@ -95,12 +125,12 @@ QUESTIONS: dict[str, Callable[[list[Choices], tuple[str, ...]], list[Row]]] = {
 }
 
 
-def require_values(what: str, grid: Grid, own: tuple[str, ...]) -> None:
+def require_values(what: str, cases: Grid) -> None:
     """Raises CaseError for a value that is none of its input's: then no case is computed."""
-    for field, values in grid.over.items():
+    for field, values in cases.over.items():
         for value in values:
             try:
-                _, given = read_choices({**grid.base, field: value}, own)
+                _, given = read_choices({**cases.base, field: value}, inputs_beside_case(what))
             except CaseError:
                 if field not in TOGETHER:
                     raise
