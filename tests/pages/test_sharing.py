@@ -233,7 +233,6 @@ def seen(cell: str) -> float | str | None:
         return cell or None
 
 
-
 @pytest.mark.parametrize("name", charts.NAMES)
 def test_every_chart_has_a_page_of_its_own(name: str) -> None:
     at = opened("pages/embed.py", {"chart": name, "embed": "true", "v": "1", "tokens": "5000"})
