@@ -1,7 +1,7 @@
 """The hosted form of the app: `python serve.py`, with the settings of docs/hosting.md as environment variables.
 
-The pages are those of `streamlit run app.py`; around them stand health checks, security headers, compression, limits
-and charts by address. `streamlit run serve.py` starts the same, with Streamlit's own address and port.
+The pages are those of `streamlit run app.py`; around them stand health checks, security headers, limits and charts
+by address. `streamlit run serve.py` starts the same, with Streamlit's own address and port.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import resources
 from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Route
-from streamlit import config, file_util
+from streamlit import config
 
 from explorer import share
 from hosting import health, lean, log, server
 from hosting.charts import Charts
-from hosting.compressed import CompressedFiles
 from hosting.headers import SecurityHeaders
 from hosting.limits import Limits
 from hosting.settings import for_streamlit, read
@@ -29,7 +29,7 @@ from hosting.warm import before_the_first_visitor
 from kvmodel.errors import CaseError
 
 ROOT = Path(__file__).resolve().parent
-STREAMLIT = Path(file_util.get_static_dir())
+INDEX_PAGE = resources.files("streamlit") / "static" / "index.html"
 
 try:
     settings = read(os.environ)
@@ -66,11 +66,10 @@ app = st.App(
         Middleware(
             SecurityHeaders,
             frame_ancestors=settings.frame_ancestors,
-            index_page=(STREAMLIT / "index.html").read_text(encoding="utf-8"),
+            index_page=INDEX_PAGE.read_text(encoding="utf-8"),
         ),
         Middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts, www_redirect=False),
         Middleware(Limits, max_body_bytes=settings.max_body_bytes),
-        Middleware(CompressedFiles, folder=STREAMLIT, prefix=settings.prefix),
     ],
 )
 

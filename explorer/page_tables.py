@@ -1,16 +1,20 @@
-"""Tables of a page: drawn in a frame of their own, and all of them taken along as files from one menu."""
+"""Tables of a page, to read or to sort, and all of them taken along as files from one menu."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 import streamlit as st
 
-from explorer import arrow_tables, prose
+from explorer import prose
 from kvmodel.report import table_files
+from kvmodel.units import NONE, format_count, significant
+
+DIGITS = 4  # of a number in a table to sort
+Column = Sequence[float | str | None]
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,56 @@ def begin() -> None:
 
 
 def show(table: Table) -> None:
-    """Draw a table, and keep it for the menu of this run."""
-    arrow_tables.draw(table.header, table.rows)
+    """Draw a table to read, in a frame of its own where it is too wide, and keep it for the menu of this run."""
+    st.markdown(table_files.on_a_page(table.header, table.rows))
+    note(table)
+
+
+def note(table: Table) -> None:
     noted = _noted.get()
     if noted is not None:
         noted.append(table)
+
+
+def show_sortable(name: str, columns: Mapping[str, Column], alt: str) -> None:
+    """Draw a table to sort and search, and keep it for the menu of this run."""
+    sortable(columns, alt)
+    rows = zip(*(map(cell, column) for column in columns.values()), strict=True)
+    note(Table(name, list(columns), list(map(list, rows))))
+
+
+def sortable(columns: Mapping[str, Column], alt: str) -> None:
+    """A table to sort and search; `alt` names it to a screen reader. Streamlit imports pandas for its first one."""
+    shown = {name: list(map(rounded, column)) for name, column in columns.items()}
+    numbers = {name: number_format(column) for name, column in shown.items() if holds_numbers(column)}
+    config = {name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()}
+    st.dataframe(shown, hide_index=True, column_config=config, placeholder=NONE, alt=alt)
+
+
+def rounded(value: float | str | None) -> float | str | None:
+    """A whole number with all its digits, another one with those that a chart shows."""
+    if value is None or isinstance(value, str) or float(value).is_integer():
+        return value
+    return float(f"{value:.{DIGITS}g}")
+
+
+def holds_numbers(column: Column) -> bool:
+    return not any(isinstance(value, str) for value in column)
+
+
+def number_format(column: Column) -> str:
+    """With marks of thousands, which the browser writes with three decimals at most, so not for small numbers."""
+    small = any(value is not None and 0 < abs(float(value)) < 1 for value in column)
+    return f"%.{DIGITS}g" if small else "localized"
+
+
+def cell(value: float | str | None) -> str:
+    """A value of a table to sort as its files have it."""
+    if value is None:
+        return NONE
+    if isinstance(value, str):
+        return prose.plain(value)
+    return format_count(value) if float(value).is_integer() else significant(value, DIGITS)
 
 
 def menu() -> None:

@@ -14,9 +14,8 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
-from streamlit.elements.lib.mutable_popover_container import PopoverContainer
 
-from explorer import arrow_tables, prose
+from explorer import page_tables, prose
 from explorer.frame import PAGE, PAGES
 from explorer.page_keys import PAGE_KEYS
 from kvmodel import charts, files
@@ -25,12 +24,10 @@ from kvmodel.charts.series import Row
 from kvmodel.inputs import addresses
 from kvmodel.inputs.case import Case
 from kvmodel.report import markup, memo
-from kvmodel.units import NONE, format_count, significant
 
 EMBED = "embed"  # the page of one chart, which is not in the navigation
 FILES = (".svg", ".png", ".csv", ".html")
 LABELS = {".svg": "svg", ".png": "png", ".csv": "csv", ".html": "html", ".md": "markdown"}
-MOST_ROWS, DIGITS = 64, 4  # of the table of a chart
 _served_at: list[str] = []  # where the entry serves charts by address; empty where it does not
 
 
@@ -78,7 +75,7 @@ def copy_link(case: Case) -> None:
             st.caption(prose.text("share", "link_note"))
 
 
-def popover(key: str) -> PopoverContainer:
+def popover(key: str) -> Any:
     """The closed or open menu of a chart, which says by `open` whether it is to be filled."""
     return st.popover(prose.label("share", "export"), on_change="rerun", key=f"export-{key}", type="tertiary")
 
@@ -116,21 +113,10 @@ def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None, key: str |
 
 
 def plotted(points: list[Row]) -> None:
-    """The plotted points as a table, evenly chosen where there are many."""
-    every = -(-len(points) // MOST_ROWS)
-    numbers = {"every": str(every), "count": format_count(len(points))}
-    st.caption(prose.text("share", "every_row" if every == 1 else "some_rows", numbers))
-    columns = files.columns_of(points)
-    arrow_tables.draw(columns, [[cell(point.get(column)) for column in columns] for point in points[::every]])
-
-
-def cell(value: float | str | None) -> str:
-    """A plotted value as it is read: a whole number with all its digits, another one with those that a chart shows."""
-    if value is None:
-        return NONE
-    if isinstance(value, str):
-        return prose.plain(value)
-    return format_count(value) if float(value).is_integer() else significant(value, DIGITS)
+    """The plotted points as a table to sort."""
+    st.caption(prose.text("share", "plotted"))
+    columns = {name: [point.get(name) for point in points] for name in files.columns_of(points)}
+    page_tables.sortable(columns, alt=prose.label("share", "plotted"))
 
 
 def download(name: str, suffix: str, content: Callable[[], str | bytes], key: str) -> None:

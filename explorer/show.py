@@ -65,7 +65,7 @@ def untorn(texts: dict[str, str]) -> dict[str, str]:
 
 
 def table(name: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, foreign: bool = False) -> None:
-    """A table, no number torn from its unit; `name` is the stem of its files, once on a page.
+    """A table to read, no number torn from its unit; `name` is the stem of its files, once on a page.
 
     `foreign` says that cells hold what a visitor gave.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import pkgutil
@@ -22,7 +23,8 @@ def before_the_first_visitor() -> None:
     What is imported before a fork, replicas share.
     """
     for name in IMPORTED_LATE:
-        importlib.import_module(name)
+        with contextlib.suppress(ModuleNotFoundError):  # another version has it elsewhere, and imports it when it may
+            importlib.import_module(name)
     for package in (explorer, kvmodel):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith(".__main__"):

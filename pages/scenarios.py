@@ -5,6 +5,7 @@ import streamlit as st
 from explorer import controls, prose, show
 from explorer.frame import frame, places
 from explorer.sections import scenarios, why
+from kvmodel import catalog
 from kvmodel.claims.scenarios import judge
 
 
@@ -22,7 +23,7 @@ def page() -> None:
             scenarios.show_row(row)
         st.header(prose.label("scenarios", "own"))
         st.markdown(prose.text("scenarios", "own_lead"))
-        scenarios.show_outcomes("own", [judge(result.case, result.case.model, "own")])
+        scenarios.show_outcomes("own", [judge(result.case, catalog.model(result.case.model).label, "own")])
         why.toggle(result, ("swap", "recompute", "even_rate"))
 
 

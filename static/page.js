@@ -1,6 +1,6 @@
 // What a page of Streamlit lacks for a reader who listens to it or has no mouse: its language (index.html is English
 // for all), and that a table or a line of code which is wider than the screen can be reached by keyboard to be scrolled.
-const WIDE = ".stTable div, pre, [data-testid=stCaptionContainer], [data-testid=stMarkdownContainer]";
+const WIDE = "pre, [data-testid=stCaptionContainer], [data-testid=stMarkdownContainer]";
 
 let waiting = false;
 

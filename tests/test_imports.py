@@ -251,3 +251,64 @@ def test_pages_compute_nothing():
         )
         assert not tops(path) & NOT_IN_PAGES, f"{name}: {tops(path) & NOT_IN_PAGES}"
         assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree_of(path))), name
+
+
+STREAMLIT_IS_REPLACED_IN = "hosting/lean.py"  # for one version of it, and nowhere else
+
+
+def from_streamlit(tree: ast.AST) -> set[str]:
+    """The names that hold Streamlit, its modules or what is in them."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias for alias in node.names if alias.name.split(".")[0] == "streamlit"]
+            found |= {alias.asname or "streamlit" for alias in names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "streamlit":
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+def root_of(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def reaches_into_streamlit(tree: ast.AST) -> list[int]:
+    """Lines that replace an attribute of Streamlit, or use a name that it keeps to itself."""
+    names, lines = from_streamlit(tree), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and root_of(node) in names:
+            private = node.attr.startswith("_") and not node.attr.startswith("__")
+            if private or not isinstance(node.ctx, ast.Load):
+                lines.append(node.lineno)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
+            lines += [node.lineno] if root_of(node.args[0]) in names else []
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            module = [getattr(node, "module", None) or ""]
+            parts = ".".join([*module, *(alias.name for alias in node.names)]).split(".")
+            if "streamlit" in parts and any(part.startswith("_") for part in parts):
+                lines.append(node.lineno)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import streamlit as st\nst.table = f", 1), ("from streamlit import a\na.b.c = f", 1), ("st.table = f", 0),
+        ("from streamlit.a import B\nsetattr(B, 'run', f)", 1), ("import streamlit as st\ndel st.x", 1),
+        ("from streamlit.a import _b", 1), ("from streamlit import _b", 1), ("import streamlit._b", 1),
+        ("import streamlit as st\nst._b()", 1), ("import streamlit as st\nst.session_state['x'] = st.table(f)", 0),
+        ("import streamlit as st\nst.__version__", 0), ("from __future__ import annotations", 0),
+    ],
+)  # fmt: skip
+def test_the_search_for_reaches_into_streamlit(code, found):
+    assert len(reaches_into_streamlit(ast.parse(code))) == found
+
+
+def test_nothing_of_streamlit_is_replaced_or_private():
+    for path in [*files("explorer", "hosting", "pages", "kvmodel", "benchmarks"), ROOT / "app.py", ROOT / "serve.py"]:
+        name = path.relative_to(ROOT).as_posix()
+        if name != STREAMLIT_IS_REPLACED_IN:
+            lines = reaches_into_streamlit(tree_of(path))
+            assert not lines, f"{name}: lines {lines}: another version of Streamlit has something else there"

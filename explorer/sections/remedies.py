@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from explorer import choice, long_work, prose, show
+from explorer import choice, long_work, page_tables, prose, show
 from kvmodel.simulation import remedies, servers
 from kvmodel.simulation.servers import Pressure
 from kvmodel.texts import pressure, remedy_table
 from kvmodel.units import format_count
 from kvmodel.words import say
 
-CELLS = (  # as the command line's table has them
-    "place", "remedy", "article", "price", "gpus", "pool", "preemptions", "output", "ttft_p50", "ttft_p99", "itl_p50",
-    "itl_p99", "gain",
-)  # fmt: skip
-COLUMNS = (  # as they are shown: what a phone shows first is what is asked for
-    "place", "remedy", "article", "preemptions", "gain", "price", "output", "ttft_p50", "ttft_p99", "itl_p50",
-    "itl_p99", "pool", "gpus",
+COLUMNS = (  # what a phone shows first is what is asked for
+    "place", "remedy", "article", "preemptions", "gain", "effect", "price", "output", "ttft_p50", "ttft_p99",
+    "itl_p50", "itl_p99", "pool", "gpus",
 )  # fmt: skip
 
 
@@ -43,12 +39,9 @@ def section(server: Pressure) -> None:
     if swap:
         st.markdown(prose.text("pressure", "swap", {name: format_count(count) for name, count in swap.items()}))
     simulated = [row for row in rows if not row.problem]
-    cells = [dict(zip(CELLS, remedy_table.cells(vars(row)), strict=True)) for row in simulated]
-    show.table(
-        "remedies",
-        [prose.label("pressure", f"column.{name}") for name in COLUMNS],
-        [[row[name] for name in COLUMNS] for row in cells],
-    )
+    found = [remedy_table.values(vars(row)) for row in simulated]
+    columns = {prose.label("pressure", f"column.{name}"): [row[name] for row in found] for name in COLUMNS}
+    page_tables.show_sortable("remedies", columns, alt=prose.label("pressure", "remedies"))
     st.caption(prose.text("pressure", "remedies_note", {"rule": say(remedies.RULE)}))
     st.markdown(prose.text("pressure", "column.set"))
     show.bullets(f"`{row.id}`: {prose.plain(remedy_table.set_by(vars(row)))}" for row in simulated[1:])

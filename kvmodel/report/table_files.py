@@ -7,9 +7,17 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
+from kvmodel.units import NONE
+
 SUFFIXES = (".csv", ".md")
 FORMULA_STARTS = tuple("=+-@\t\r")  # of what a spreadsheet works out in place of showing it
 UNSEEN = str.maketrans({"\N{NO-BREAK SPACE}": " ", "\N{WORD JOINER}": None})
+LEFT, RIGHT = "---", "---:"
+SPACES = re.compile(
+    r"[ \t\r\n\f\v\x1c-\x1e\x85\u2028\u2029]+"
+)  # all but those that hold a number and its unit together
+ONE_NUMBER = r"[-+\N{MINUS SIGN}]?\d[\d,]*(\.\d+)?[^\s\d.]{0,3}( [^\s\d]{1,8})?"
+NUMBERS = re.compile(rf"{ONE_NUMBER}( [–/] {ONE_NUMBER})*")
 COLOURED = re.compile(r"(?<!\\):[\w-]+\[((?:\\.|[^\]\\])*)\]")
 BARE_PIPE = re.compile(r"(\\.)|\|")
 MARKUP = re.compile(
@@ -35,14 +43,35 @@ def as_csv(header: Sequence[str], rows: Rows, *, foreign: bool = False) -> str:
 
 
 def as_markdown(header: Sequence[str], rows: Rows) -> str:
+    """A table for a file, without what only a page can show."""
+    return lines(without_colours(header), [LEFT] * len(header), map(without_colours, rows))
+
+
+def without_colours(cells: Sequence[str]) -> list[str]:
+    return [COLOURED.sub(r"\1", cell.translate(UNSEEN)) for cell in cells]
+
+
+def on_a_page(header: Sequence[str], rows: Rows) -> str:
+    """A table for a page: columns of numbers to the right."""
+    rows = list(rows)
+    columns = zip(*(map(plain_text, cells) for cells in rows), strict=True) if rows else ((),) * len(header)
+    return lines(header, [RIGHT if holds_numbers(column) else LEFT for column in columns], rows)
+
+
+def holds_numbers(cells: Sequence[str]) -> bool:
+    """Whether all that is in a column are numbers, with their units."""
+    present = [cell for cell in cells if cell not in ("", NONE)]
+    return bool(present) and all(map(NUMBERS.fullmatch, present))
+
+
+def lines(header: Sequence[str], rules: Sequence[str], rows: Rows) -> str:
     """A table of GitHub's Markdown, a line a row, without a line's end after the last."""
-    every = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(map(one_cell, cells))} |" for cells in every)
+    return "\n".join(f"| {' | '.join(map(one_cell, cells))} |" for cells in (header, rules, *rows))
 
 
 def one_cell(cell: str) -> str:
-    """A cell in which no pipe, line break or colour of a page ends it or is left."""
-    words = " ".join(COLOURED.sub(r"\1", cell.translate(UNSEEN)).split())
+    """A cell that no pipe or line break ends."""
+    words = " ".join(SPACES.split(cell.strip(" \t\r\n")))
     return BARE_PIPE.sub(lambda found: found[1] or r"\|", words)
 
 

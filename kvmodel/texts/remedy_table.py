@@ -6,7 +6,7 @@ import textwrap
 from typing import Any
 
 from kvmodel.texts.answers import seconds, table
-from kvmodel.units import NONE, format_count, format_percent, significant
+from kvmodel.units import NONE, finite_or_none, format_count, format_percent, significant
 from kvmodel.words import say
 
 Answer = dict[str, Any]
@@ -47,6 +47,24 @@ def cells(row: Answer) -> tuple[str, ...]:
         *times,
         gain(row),
     )
+
+
+def values(row: Answer) -> dict[str, float | str | None]:
+    """A remedy tried as a page's table to sort has it: times in seconds, the gain in percent."""
+    changed = row["id"] != "as-is"
+    return {
+        "place": row["place"],
+        "remedy": row["id"],
+        "article": row["article"],
+        "preemptions": row["preemptions"],
+        "gain": finite_or_none(100 * row["gain"]) if changed else None,
+        "effect": say(row["effect"]) if changed else None,
+        "price": say(row["price"]) if changed else None,
+        "output": finite_or_none(row["output_tokens_per_s"]),
+        **{name: finite_or_none(row[f"{name}_s"]) for name in ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")},
+        "pool": row["pool_tokens"],
+        "gpus": row["gpus"],
+    }
 
 
 def gain(row: Answer) -> str:

@@ -22,6 +22,7 @@ from tests.report.test_table_files import read_csv, read_markdown
 
 expect.set_options(timeout=30_000)  # the machine may be busy
 ROOT = Path(__file__).resolve().parents[2]
+TABLE = "[data-testid=stMarkdownContainer] > table"
 CHART = ".js-plotly-plot .main-svg"
 FIRST_CHART_MS = 90_000  # of a cold app in a cold browser on a busy machine
 CASE = Case(model="llama-2-7b", tokens=3000)
@@ -37,7 +38,7 @@ def export_menu(page: Page) -> Locator:
     expect(page.locator(CHART).first).to_be_visible(timeout=FIRST_CHART_MS)
     page.get_by_role("button", name=EXPORT).first.click()
     menu = page.get_by_test_id("stPopoverBody")
-    expect(menu.get_by_role("table")).to_be_visible()
+    expect(menu.get_by_test_id("stDataFrame")).to_be_visible()
     return menu
 
 
@@ -81,7 +82,7 @@ def test_tables_are_taken_along(page: Page) -> None:
     written = read_csv(downloaded(menu, "prices.csv").decode())
     assert written[0][0] == "strategy"
     assert read_markdown(downloaded(menu, "prices.md").decode()) == written
-    shown = page.get_by_test_id("stTable").first.locator("tbody tr").first
+    shown = page.locator(TABLE).first.locator("tbody tr").first
     assert [text.translate(table_files.UNSEEN) for text in shown.locator("td").all_inner_texts()] == written[1]
 
 
@@ -99,7 +100,7 @@ def test_a_copied_link_opens_the_same_numbers(page: Page) -> None:
 
 
 def first_table(page: Page) -> list[str]:
-    table = page.get_by_test_id("stTable").first
+    table = page.locator(TABLE).first
     expect(table).to_be_visible(timeout=FIRST_CHART_MS)
     return table.locator("td").all_inner_texts()
 

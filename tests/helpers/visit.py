@@ -1,9 +1,11 @@
 """A page of the app as a visitor with a link sees it."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from streamlit.testing.v1 import AppTest
 
 from explorer.controls import KEPT
@@ -12,6 +14,7 @@ from explorer.frame import PAGES
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
 HOME = "app.py"
+CELL = re.compile(r" ((?:\\.|[^|\\])*?) (?=\|)")
 
 
 def visited(file: str, **query: str | list[str]) -> AppTest:
@@ -42,6 +45,18 @@ def inputs(at: AppTest) -> dict[str, Any]:
     return dict(at.session_state[KEPT])
 
 
-def cells(table: Any) -> list[list[str]]:
+def tables(at: AppTest) -> list[pd.DataFrame]:
+    """The tables to read of a page, their cells as Markdown."""
+    return [frame_of(element.value) for element in at.markdown if element.value.startswith("| ")]
+
+
+def frame_of(table: str) -> pd.DataFrame:
+    """A table of GitHub's Markdown, markup of its cells as it stands."""
+    header, rule, *rows = [[cell.replace(r"\|", "|") for cell in CELL.findall(line)] for line in table.split("\n")]
+    assert set(rule) <= {"---", "---:"}
+    return pd.DataFrame(rows, columns=header)
+
+
+def cells(table: pd.DataFrame) -> list[list[str]]:
     """Rows of a table as they are read: what keeps a number and its unit on one line is a space."""
-    return [[str(cell).replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.value.values.tolist()]
+    return [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.values.tolist()]

@@ -1,13 +1,11 @@
-"""The hosted form, asked over HTTP: health, headers, hosts, compression, charts by address, and what it logs."""
+"""The hosted form, asked over HTTP: health, headers, hosts, charts by address, and what it logs."""
 
 from __future__ import annotations
 
 import asyncio
-import gzip
 import http.client
 import json
 import logging
-import re
 import socket
 import struct
 import subprocess
@@ -93,34 +91,6 @@ def test_only_known_hosts_are_answered(replica: Replica, host: str, status: int)
     connection.endheaders()
     assert connection.getresponse().status == status
     connection.close()
-
-
-def script_of(replica: Replica) -> str:
-    """The largest script of Streamlit that the first page names."""
-    page = ask(f"{replica.url}/").text
-    return str(re.search(r'src="\./(static/js/index\.[^"]+\.js)"', page)[1])  # type: ignore[index]
-
-
-def test_scripts_are_compressed_once_and_kept(replica: Replica) -> None:
-    url = f"{replica.url}/{script_of(replica)}"
-    plain, packed = ask(url), ask(url, Accept_Encoding="gzip, br")
-    assert gzip.decompress(packed.body) == plain.body
-    assert len(packed.body) < 0.5 * len(plain.body)
-    assert "immutable" in packed.headers["cache-control"]
-    assert packed.headers["vary"] == "Accept-Encoding"
-    start = time.perf_counter()
-    for _ in range(20):
-        ask(url, Accept_Encoding="gzip")
-    kept_s = (time.perf_counter() - start) / 20
-    start = time.process_time()
-    gzip.compress(plain.body, 6)
-    assert kept_s < max(0.5 * (time.process_time() - start), 0.05), "it seems to be compressed each time"
-    assert ask(url, Accept_Encoding="gzip", If_None_Match=packed.headers["etag"]).status == 304
-
-
-@pytest.mark.parametrize("refused", ["identity", "gzip;q=0", "br"])
-def test_who_does_not_take_gzip_gets_plain_bytes(replica: Replica, refused: str) -> None:
-    assert "content-encoding" not in ask(f"{replica.url}/{script_of(replica)}", Accept_Encoding=refused).headers
 
 
 def test_no_path_leads_out_of_the_folder(replica: Replica) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import gzip
 import os
 import re
 import shlex
@@ -110,6 +111,18 @@ def test_pages_and_links_work_below_the_path(site: Site) -> None:
     shown = site.visit("tokens=8192&gpu=h100-sxm5-80gb", page="crossover")
     assert shown.charts
     assert not shown.failed
+
+
+def test_scripts_and_styles_are_compressed(site: Site) -> None:
+    page = site.get("/kv/").text
+    for kind in ("js", "css"):
+        found = re.search(rf'(?:src|href)="\./(static/{kind}/index\.[^"]+\.{kind})"', page)
+        assert found
+        plain, packed = (site.get(f"/kv/{found[1]}", Accept_Encoding=taken) for taken in ("identity", "gzip"))
+        assert gzip.decompress(packed.body) == plain.body
+        assert len(packed.body) < 0.5 * len(plain.body)
+        assert packed.headers["vary"] == "Accept-Encoding"
+        assert "immutable" in packed.headers["cache-control"]
 
 
 def test_a_visitor_stays_with_one_replica_and_visitors_are_spread(site: Site) -> None:

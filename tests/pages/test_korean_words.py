@@ -13,7 +13,7 @@ from kvmodel.evidence import measured_points
 from kvmodel.inputs.case import DEFAULTS
 from kvmodel.memory import kv_cache
 from kvmodel.simulation import simulate
-from tests.helpers.visit import opened
+from tests.helpers.visit import opened, tables
 
 VISITS = [(page, {}) for page in PAGES] + [
     ("home", {"timeline_shown": "true", "plain": "true", "sources": "true"}),
@@ -78,8 +78,8 @@ def test_a_page_says_it_in_korean(page: str, query: dict[str, str]) -> None:
         found = {text: english(text) for text in (alt, *texts(figure))}
         assert not {text: words for text, words in found.items() if words}
         assert re.search("[가-힣]", alt)
-    for table in at.table:
-        heads = [*table.value.columns, *(row for row in table.value.iloc[:, 0] if not CITED.match(row))]
+    for table in tables(at):
+        heads = [*table.columns, *(row for row in table.iloc[:, 0] if not CITED.match(row))]
         assert not {head: english(head) for head in heads if english(head)}
 
 

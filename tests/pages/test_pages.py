@@ -14,7 +14,7 @@ from explorer.frame import PAGES
 from kvmodel.claims.scenarios import preset_case
 from kvmodel.inputs import addresses
 from kvmodel.inputs.case import DEFAULTS, Case
-from tests.helpers.visit import components, inputs, opened
+from tests.helpers.visit import components, inputs, opened, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_INPUTS = ("claims", "path", "glossary", "diagnose")  # they have Cases of their own, or none
@@ -85,7 +85,7 @@ def test_a_model_that_does_not_fit_says_so_instead_of_a_number(page: str) -> Non
 def test_a_batch_that_does_not_fit_is_named_and_its_prices_left_out() -> None:
     at = opened("home", model="llama-2-7b", gpu="a10g")
     assert [info.value.split("\\:")[0] for info in at.info] == [r"decode\_batch"]
-    prices = at.table[0].value
+    prices = tables(at)[0]
     assert prices.set_index("strategy").loc["recompute", "GPU time of others"] == "–"
 
 
@@ -158,7 +158,7 @@ def test_scenarios_shows_every_row_with_the_articles_word() -> None:
 
 
 def test_the_article_table_is_shown_as_printed() -> None:
-    printed = opened("kv_size").table[2].value
+    printed = tables(opened("kv_size"))[2]
     assert printed["at 30 GB/s, as printed"].tolist() == [f"{ms}\u00a0ms" for ms in (2, 4, 9, 17, 34)]
     assert printed["at 15 GB/s, as printed"].tolist() == [f"{ms}\u00a0ms" for ms in (4, 9, 17, 34, 68)]
     assert printed["size"].tolist() == [f"{size}\u00a0MiB" for size in ("64.0", "128", "256", "512")] + [

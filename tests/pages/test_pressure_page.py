@@ -62,13 +62,13 @@ class TestAnswer:
         assert "the server keeps up" in said(opened(**SMALL | {"pool_percent": "100", "requests_per_s": "1"}))
 
     def test_both_runs_stand_side_by_side_on_the_same_arrivals(self):
-        table = opened(**SMALL, beside="vllm-v1-offload").table[0].value
+        table = visit.tables(opened(**SMALL, beside="vllm-v1-offload"))[0]
         assert list(table.columns) == ["number", "vllm-v1", "vllm-v1-offload"]
         assert table["vllm-v1"].tolist() != table["vllm-v1-offload"].tolist()
 
     def test_one_alone(self):
         at = opened(**SMALL, beside="none")
-        assert list(at.table[0].value.columns) == ["number", "vllm-v1"]
+        assert list(visit.tables(at)[0].columns) == ["number", "vllm-v1"]
         assert len(film(at)["runs"]) == 1
 
     def test_a_livelock_is_named(self):
@@ -198,10 +198,10 @@ class TestLongWork:
         assert not at.exception
         engine = servers.engine_of(ASKED, "vllm-v1")
         rows = remedies.ladder(Case(), ASKED.demand.arrivals(), engine=engine)
-        table = at.table[1].value
+        table = at.dataframe[0].value
         assert table["remedy"].tolist() == [row.id for row in rows if not row.problem]
         assert "**Switching to swap does not lower the number of preemptions**" in said(at)
-        assert "4" in table["article"].tolist()
+        assert 4 in table["article"].tolist()
 
     def test_another_objective_orders_them_anew_without_new_runs(self, monkeypatch):
         at = opened(**SMALL)
@@ -212,4 +212,4 @@ class TestLongWork:
         engine = servers.engine_of(ASKED, "vllm-v1")
         monkeypatch.undo()
         rows = remedies.ladder(Case(), ASKED.demand.arrivals(), "ttft-p99", engine=engine)
-        assert at.table[1].value["remedy"].tolist() == [row.id for row in rows if not row.problem]
+        assert at.dataframe[0].value["remedy"].tolist() == [row.id for row in rows if not row.problem]

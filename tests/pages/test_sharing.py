@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from explorer import page_keys as page_links
-from explorer import share
+from explorer import page_tables, share
 from explorer.frame import PAGES
 from kvmodel import __version__, charts
 from kvmodel.charts import chart_files
@@ -21,7 +22,6 @@ from kvmodel.files import as_csv
 from kvmodel.inputs import addresses
 from kvmodel.inputs.case import DEFAULTS, Case
 from kvmodel.report import table_files
-from kvmodel.units import significant
 from tests.helpers import visit
 from tests.report.test_table_files import read_csv, read_markdown
 
@@ -162,20 +162,21 @@ TABLES = {
 @pytest.mark.parametrize("page", TABLES)
 def test_every_table_of_a_page_is_taken_along(page: str, files: dict[str, str]) -> None:
     at = with_menu(PAGES[page], "page-tables", TABLES[page])
-    assert len(at.table) > 0
+    shown = visit.tables(at)
+    assert shown
     tables = [name.removesuffix(".md") for name in files if name.endswith(".md") and f"{name[:-3]}.csv" in files]
-    assert len(tables) == len(at.table), "a CSV and a Markdown file each"
-    for name, table in zip(tables, at.table, strict=True):
-        shown = [list(table.value.columns), *table.value.to_numpy().tolist()]
-        assert read_csv(files[f"{name}.csv"]) == [[table_files.plain_text(cell) for cell in row] for row in shown]
-        cells = [[COLOUR.sub(r"\1", cell.translate(table_files.UNSEEN)) for cell in row] for row in shown]
+    assert len(tables) == len(shown), "a CSV and a Markdown file each"
+    for name, table in zip(tables, shown, strict=True):
+        rows = [list(table.columns), *table.to_numpy().tolist()]
+        assert read_csv(files[f"{name}.csv"]) == [[table_files.plain_text(cell) for cell in row] for row in rows]
+        cells = [[COLOUR.sub(r"\1", cell.translate(table_files.UNSEEN)) for cell in row] for row in rows]
         assert read_markdown(files[f"{name}.md"]) == cells
 
 
 def test_a_cell_without_markup_is_in_the_csv_as_it_is_shown(files: dict[str, str]) -> None:
     at = with_menu("app.py", "page-tables", {"lang": "ko"})
-    (table,) = at.table
-    rows = [list(table.value.columns), *table.value.to_numpy().tolist()]
+    (table,) = visit.tables(at)
+    rows = [list(table.columns), *table.to_numpy().tolist()]
     assert read_csv(files["prices.csv"]) == [[cell.translate(table_files.UNSEEN) for cell in row] for row in rows]
 
 
@@ -218,21 +219,18 @@ def test_the_table_of_a_chart_is_what_its_csv_has(
 ) -> None:
     at = with_menu(PAGES[page], f"export-{key}", query)
     header, *rows = read_csv(next(text for name, text in files.items() if name.endswith(".csv")))
-    every = -(-len(rows) // share.MOST_ROWS)
-    table = next(table.value for table in at.table if list(table.value.columns) == header)
-    cells = [[table_files.plain_text(cell) for cell in row] for row in table.to_numpy().tolist()]
-    assert cells == [[seen(cell) for cell in row] for row in rows[::every]]
-    assert len(cells) <= share.MOST_ROWS
-    assert every == 1 or any(f"{len(rows)}" in caption.value for caption in at.caption)
+    (table,) = (element.value for element in at.dataframe)
+    assert list(table.columns) == header
+    cells = [[None if pd.isna(value) else value for value in row] for row in table.to_numpy().tolist()]
+    assert cells == [list(map(seen, row)) for row in rows]
 
 
-def seen(cell: str) -> str:
+def seen(cell: str) -> float | str | None:
     """A cell of a CSV as the table of a chart has it: numbers to four digits, whole ones with all."""
     try:
-        number = float(cell)
+        return page_tables.rounded(float(cell))
     except ValueError:
-        return cell or "–"
-    return f"{number:,.0f}" if number.is_integer() else significant(number, 4)
+        return cell or None
 
 
 @pytest.mark.parametrize("name", charts.NAMES)

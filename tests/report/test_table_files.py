@@ -66,3 +66,27 @@ def test_a_cell_of_markdown_stays_one_cell(cell: str, written: str) -> None:
     table = table_files.as_markdown(["a", "b"], [[cell, "x"]])
     assert table.splitlines() == ["| a | b |", "| --- | --- |", f"| {written} | x |"]
     assert len(read_markdown(table)[1]) == 2
+
+
+def test_a_table_of_a_page_keeps_its_colours_and_numbers_whole() -> None:
+    shown = table_files.on_a_page(["a", "b|c"], [[":gray[x]", "270\u00a0ms"], ["two\nlines", "–"]])
+    assert shown == "| a | b\\|c |\n| --- | ---: |\n| :gray[x] | 270\u00a0ms |\n| two lines | – |"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["512", "1K", "-3"], ["64.0\u00a0MiB", "1.00\u00a0GiB"], ["5.4\u00a0ms / 11\u00a0ms"],
+        ["240\u00a0ms\u00a0–\u2060\u00a0300\u00a0ms", "–"],
+        ["4,096 tokens", ""], ["**2.0x**"], ["+0.1\u00a0%"], ["4,096토큰"],
+    ],
+)  # fmt: skip
+def test_columns_of_numbers(cells: list[str]) -> None:
+    assert table_files.holds_numbers(list(map(table_files.plain_text, cells)))
+
+
+@pytest.mark.parametrize(
+    "cells", [["0.11.0", "0.18.0"], ["–", ""], [], ["5 ms", "as it is"], ["3 of the 4 layers"], ["v1"]]
+)
+def test_columns_of_words(cells: list[str]) -> None:
+    assert not table_files.holds_numbers(cells)
