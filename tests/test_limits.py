@@ -26,7 +26,7 @@ def halved(given):
         (whole(0, 2**63 - 1), 2**63 - 1, 2**63 - 1),
         (number(0, 1), "0.5", 0.5), (number(0, 1), 1, 1.0), (number(1e-6, 1), "1e-6", 1e-6),
         (one_of("near", "far"), "far", "far"), (switch(), "yes", True), (switch(), "0", False), (switch(), True, True),
-        (text("a path"), "a b", "a b"), (written(halved, "a number"), "3", 1.5),
+        (text("a path"), "\udcff.csv", "\udcff.csv"), (written(halved, "a number"), "3", 1.5),
     ],
 )  # fmt: skip
 def test_what_is_taken(limits, value, read):

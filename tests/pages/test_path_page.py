@@ -172,7 +172,7 @@ def test_a_step_that_does_not_exist_gives_one_sentence_and_the_first(step: str) 
         ({"answers": "matter-rain"}, "answers: 'rain' given for matter; allowed: skip, preemption, queue"),
         ({"events": "-3"}, "events: '-3' given; allowed: a number from 0"),
         ({"finished": "0"}, "finished: '0' given; allowed: a number from 1"),
-        ({"wait_s": "nan"}, "wait_s: 'nan' given; allowed"),
+        ({"wait_s": "nan"}, "wait_s: 'nan' given; allowed: a number from 0.001 to 999,999,999"),
         ({"model": "gpt-9"}, "model: unknown id 'gpt-9'; nearest"),
         ({"model": "llama-3-70b", "gpu": "l4"}, "model: llama-3-70b needs"),
     ],
