@@ -13,7 +13,7 @@ from kvmodel.texts import kv_pool
 
 def others(case: Case) -> None:
     """Both numbers of a model with windows, then the modes that give a third one; nothing where all agree."""
-    ways = as_kept.kept(case)
+    ways = as_kept.sizes(case)
     pair = kv_pool.hybrid_pair(ways)
     if pair:
         st.markdown(prose.text("kv_size", "hybrid", pair))

@@ -91,8 +91,8 @@ def from_text(text: str) -> Model:
         raise CatalogError(say("model: a text of {count} characters given; allowed: up to {most}", **counts))
     name, _, body = plain.removeprefix(PREFIX).partition("~")
     if not NAME.fullmatch(name):
-        refused = say("model: name {name!r} given; allowed: letters, digits, dots and dashes", name=name[:40])
-        raise CatalogError(refused)
+        message = say("model: name {name!r} given; allowed: letters, digits, dots and dashes", name=name[:40])
+        raise CatalogError(message)
     numbers: dict[str, float] = {}
     groups: list[KvLayers] = []
     try:
@@ -112,10 +112,10 @@ def _read(part: str, numbers: dict[str, float], groups: list[KvLayers]) -> None:
             raise ValueError(say("{part!r} is given twice or out of range", part=part[:40]))
         numbers[number[1]] = value
         return
-    found = GROUP.fullmatch(part)
-    if not found:
+    group = GROUP.fullmatch(part)
+    if not group:
         raise ValueError(say("{part!r} is no number or group of layers", part=part[:40]))
-    kind, layers, heads, key_dim, value_dim, bound, fixed, entry, index = found.groups(default="")
+    kind, layers, heads, key_dim, value_dim, bound, fixed, entry, index = group.groups(default="")
     groups.append(
         KvLayers(
             kind=kind,  # type: ignore[arg-type]
@@ -138,16 +138,16 @@ def _row(name: str, text: str, numbers: dict[str, float], groups: Iterable[KvLay
         raise ValueError(say("{name} is missing", name=missing[0]))
     whole = {WHOLE[letter]: _integer(letter, value) for letter, value in numbers.items() if letter in WHOLE}
     rates = {RATES[letter]: float(value) for letter, value in numbers.items() if letter in RATES}
-    counted = {COUNTS[letter]: value for letter, value in numbers.items() if letter in COUNTS}
+    count_values = {COUNTS[letter]: value for letter, value in numbers.items() if letter in COUNTS}
     counts = None
-    if counted:
-        if not {"layer_matrices", "other", "weight_bytes"} <= set(counted):
+    if count_values:
+        if not {"layer_matrices", "other", "weight_bytes"} <= set(count_values):
             raise ValueError(say("m, o and b are given together or not at all"))
         exact = {
-            key: _integer(key, value) for key, value in counted.items() if key not in ("mlp_width", "weight_bytes")
+            key: _integer(key, value) for key, value in count_values.items() if key not in ("mlp_width", "weight_bytes")
         }
         counts = ParameterCounts(
-            **exact, mlp_width=float(counted.get("mlp_width", 0)), weight_bytes=float(counted["weight_bytes"])
+            **exact, mlp_width=float(count_values.get("mlp_width", 0)), weight_bytes=float(count_values["weight_bytes"])
         )
     return Model(
         id=text, label=name, family="custom", source="reader", basis="assumed", counts=counts,

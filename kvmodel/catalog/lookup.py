@@ -87,8 +87,8 @@ def id_of(kind: str, name: str) -> str:
     row_id = names.get(name.strip().lower())
     if row_id is None:
         nearest = ", ".join(_nearest(name[:LONGEST_NAME].lower(), names))
-        told = {"kind": kind, "name": name[:LONGEST_NAME], "nearest": nearest}
-        raise CatalogError(say("{kind}: unknown id {name!r}; nearest: {nearest}", **told))
+        values = {"kind": kind, "name": name[:LONGEST_NAME], "nearest": nearest}
+        raise CatalogError(say("{kind}: unknown id {name!r}; nearest: {nearest}", **values))
     return row_id
 
 
@@ -100,8 +100,8 @@ def _find(kind: str, name: str) -> tuple[str, dict[str, Any]]:
 def _nearest(name: str, names: dict[str, str], count: int = 3) -> list[str]:
     import difflib  # only needed here, after an error
 
-    containing = [row_id for known, row_id in names.items() if name and name in known]
-    similar = [names[known] for known in difflib.get_close_matches(name, names, n=3 * count, cutoff=0.0)]
+    containing = [row_id for id_or_alias, row_id in names.items() if name and name in id_or_alias]
+    similar = [names[id_or_alias] for id_or_alias in difflib.get_close_matches(name, names, n=3 * count, cutoff=0.0)]
     return list(dict.fromkeys(containing + similar))[:count]
 
 
@@ -115,13 +115,13 @@ def validated(kind: str, row_class: type[AnyRow], row_id: str, fields: dict[str,
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        told = {"kind": kind, "name": row_id, "key": key or "row"}
+        values = {"kind": kind, "name": row_id, "key": key or "row"}
         if first["type"] == "missing":
-            raise CatalogError(say("{kind} {name}: {key} is missing", **told)) from None
-        raise CatalogError(say("{kind} {name}: {key} is refused: {reason}", **told, reason=first["msg"])) from None
+            raise CatalogError(say("{kind} {name}: {key} is missing", **values)) from None
+        raise CatalogError(say("{kind} {name}: {key} is refused: {reason}", **values, reason=first["msg"])) from None
     except ValueError as error:
-        told = {"kind": kind, "name": row_id, "key": "row"}
-        raise CatalogError(say("{kind} {name}: {key} is refused: {reason}", **told, reason=error)) from None
+        values = {"kind": kind, "name": row_id, "key": "row"}
+        raise CatalogError(say("{kind} {name}: {key} is refused: {reason}", **values, reason=error)) from None
 
 
 @functools.cache

@@ -64,10 +64,10 @@ def release(version: str) -> tuple[int, ...]:
 
     What follows the numbers is left out: a candidate has what its release has.
     """
-    found = VERSION.match(version.strip())
-    if found is None:
+    match = VERSION.match(version.strip())
+    if match is None:
         raise bad_value("version", version, say("numbers with dots, such as 0.11.0"))
-    numbers = [int(part) for part in found.group(1).split(".")]
+    numbers = [int(part) for part in match.group(1).split(".")]
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
@@ -97,17 +97,17 @@ def places() -> tuple[Place, ...]:
     )
 
 
-def named(name: str, engine: str) -> tuple[Entry, ...]:
+def periods(name: str, engine: str) -> tuple[Entry, ...]:
     """All periods of a name. Raises CaseError where the table does not know it."""
     rows = tuple(entry for entry in entries() if (entry.engine, entry.name) == (engine, name))
     if not rows:
-        known = ", ".join(sorted({entry.engine for entry in entries()}))
+        engines = ", ".join(sorted({entry.engine for entry in entries()}))
         raise CaseError(
             say(
                 "name: {name!r} of {engine!r} given; allowed: a flag or metric of releases.toml, of {known}",
                 name=name[:LONGEST_ECHO],
                 engine=engine[:LONGEST_ECHO],
-                known=known,
+                known=engines,
             )
         )
     return rows
@@ -121,7 +121,7 @@ def exists(name: str, engine: str, version: str) -> bool:
     >>> exists("--preemption-mode", "vllm", "0.10.2"), exists("--preemption-mode", "vllm", "0.11.0")
     (True, False)
     """
-    return any(entry.covers(version) for entry in named(name, engine))
+    return any(entry.covers(version) for entry in periods(name, engine))
 
 
 def default(name: str, engine: str, version: str) -> str | None:
@@ -130,9 +130,9 @@ def default(name: str, engine: str, version: str) -> str | None:
     >>> default("--gpu-memory-utilization", "vllm", "0.19.1"), default("--gpu-memory-utilization", "vllm", "0.33.0")
     ('0.90', '0.92')
     """
-    return next((entry.default for entry in named(name, engine) if entry.covers(version)), None)
+    return next((entry.default for entry in periods(name, engine) if entry.covers(version)), None)
 
 
 def gone(name: str, engine: str) -> str | None:
     """The first version without a name; None while it is there. Raises CaseError."""
-    return named(name, engine)[-1].gone
+    return periods(name, engine)[-1].gone

@@ -221,8 +221,8 @@ class Gpu:
     def fp8_peak_flop_per_s(self) -> float:
         """Dense 8-bit float peak. [FLOP/s] Raises CatalogError where the GPU has none."""
         if self.fp8_dense_tflop_per_s is None:
-            told = {"kind": "gpu", "name": self.id, "key": "fp8_dense_tflop_per_s"}
-            raise CatalogError(say("{kind} {name}: {key} is missing", **told))
+            values = {"kind": "gpu", "name": self.id, "key": "fp8_dense_tflop_per_s"}
+            raise CatalogError(say("{kind} {name}: {key} is missing", **values))
         return self.fp8_dense_tflop_per_s.value * TFLOP
 
     @property

@@ -103,9 +103,9 @@ def pool_levers(case: Case) -> Figures:
     return {
         "default_share": default,
         "old_default": releases.default("--gpu-memory-utilization", "vllm", V0_VERSION),
-        "changed_in": releases.named("--gpu-memory-utilization", "vllm")[0].gone,
-        "watermark_since": releases.named("--watermark", "vllm")[0].since,
-        "offload_since": releases.named("--kv-offloading-size", "vllm")[0].since,
+        "changed_in": releases.periods("--gpu-memory-utilization", "vllm")[0].gone,
+        "watermark_since": releases.periods("--watermark", "vllm")[0].since,
+        "offload_since": releases.periods("--kv-offloading-size", "vllm")[0].since,
         "article_gain_share": pool_tokens(after, "bf16") / pool_tokens(before, "bf16") - 1,
         "gain_share": pool_tokens(after, "bf16") / held - 1,
         "fp8_ratio": pool_tokens(default, "fp8") / held,
@@ -117,11 +117,11 @@ def counter(case: Case) -> Figures:
     """One run of the real scheduler: events a finished request while it runs and at its end, and requests hit."""
     finished = quoted("run_requests")
     return {
-        "since": releases.named("vllm:num_preemptions_total", "vllm")[0].since,
+        "since": releases.periods("vllm:num_preemptions_total", "vllm")[0].since,
         "early_share": quoted("run_events") / quoted("run_finished_early"),
         "end_share": quoted("run_events") / finished,
         "hit_share": quoted("run_hit") / finished,
-        "histogram_since": releases.named("vllm:request_num_preemptions", "vllm")[0].since,
+        "histogram_since": releases.periods("vllm:request_num_preemptions", "vllm")[0].since,
     }
 
 

@@ -58,48 +58,48 @@ def advice(
     window: Window,
     rates: Rates,
     era: Era,
-    chosen: Case,
-    known: Mapping[str, Any],
+    case: Case,
+    fields: Mapping[str, Any],
     gpu: str | None,
 ) -> tuple[list[Remedy], str]:
-    """Remedies for a verdict, best first, and what that order is. `known`: Case fields that are no mere defaults."""
-    facts = filled(window, rates, chosen, known, gpu) | fitting(diagnosis, window, rates)
-    rows = [row for row in catalog.table("advice")["remedy"] if applies(row, diagnosis, era, known)]
-    found = [remedy for row in rows if (remedy := built(row, era, facts)) is not None]
-    rungs = tuple(dict.fromkeys(remedy.rung for remedy in found if remedy.rung is not None))
+    """Remedies for a verdict, best first, and what that order is. `fields`: those that are no mere defaults."""
+    facts = facts_of(window, rates, case, fields, gpu) | fitting(diagnosis, window, rates)
+    rows = [row for row in catalog.table("advice")["remedy"] if applies(row, diagnosis, era, fields)]
+    remedies = [remedy for row in rows if (remedy := remedy_of(row, era, facts)) is not None]
+    rungs = tuple(dict.fromkeys(remedy.rung for remedy in remedies if remedy.rung is not None))
     if not rungs:
-        return found, say(RULE)
+        return remedies, say(RULE)
     try:
-        tried = server_remedies.simulated(diagnosis, window, rates, era, chosen, set(known), rungs)
+        simulation = server_remedies.simulated(diagnosis, window, rates, era, case, set(fields), rungs)
     except NotEnough as reason:
-        return ranked(found, None), f"{say(RULE)} ({reason})"
-    return ranked(found, tried), tried.rule
+        return ranked(remedies, None), f"{say(RULE)} ({reason})"
+    return ranked(remedies, simulation), simulation.rule
 
 
-def ranked(found: list[Remedy], tried: Simulated | None) -> list[Remedy]:
+def ranked(remedies: list[Remedy], simulation: Simulated | None) -> list[Remedy]:
     """The order of the advice, the one place that decides it: the simulator's, then RULE for what it does not try.
 
     A flag that the server's release may not have comes after all those that it has.
     """
-    if tried is None:
-        return sorted(found, key=lambda remedy: (bool(remedy.needs), PRICES.index(remedy.price)))
-    as_is = tried.rows[AS_IS]
-    simulated = [
-        replace(remedy, buys=server_remedies.with_gain(remedy.buys, tried.rows[remedy.rung], as_is))
-        if remedy.rung in tried.rows
+    if simulation is None:
+        return sorted(remedies, key=lambda remedy: (bool(remedy.needs), PRICES.index(remedy.price)))
+    as_is = simulation.rows[AS_IS]
+    with_gains = [
+        replace(remedy, buys=server_remedies.with_gain(remedy.buys, simulation.rows[remedy.rung], as_is))
+        if remedy.rung in simulation.rows
         else remedy
-        for remedy in found
+        for remedy in remedies
     ]
-    return sorted(simulated, key=lambda remedy: (bool(remedy.needs), *place(remedy, tried)))
+    return sorted(with_gains, key=lambda remedy: (bool(remedy.needs), *place(remedy, simulation)))
 
 
-def place(remedy: Remedy, tried: Simulated) -> tuple[bool, int]:
+def place(remedy: Remedy, simulation: Simulated) -> tuple[bool, int]:
     """Sorts by the simulator's place, and what it has not tried after that by price."""
-    row = tried.rows.get(remedy.rung or "")
+    row = simulation.rows.get(remedy.rung or "")
     return (True, PRICES.index(remedy.price)) if row is None else (False, server_remedies.place(row))
 
 
-def applies(row: Mapping[str, Any], diagnosis: Diagnosis, era: Era, known: Mapping[str, Any]) -> bool:
+def applies(row: Mapping[str, Any], diagnosis: Diagnosis, era: Era, fields: Mapping[str, Any]) -> bool:
     """Whether a row is for this verdict, engine, version and KV dtype."""
     verdict: str = diagnosis.verdict
     if verdict == QUEUEING:
@@ -109,10 +109,10 @@ def applies(row: Mapping[str, Any], diagnosis: Diagnosis, era: Era, known: Mappi
         return False
     if at_least(era.since, row.get("below", "9999")):
         return False
-    return not (row.get("only_16_bit") and known.get("kv_dtype", "bf16") not in ("bf16", "fp16"))
+    return not (row.get("only_16_bit") and fields.get("kv_dtype", "bf16") not in ("bf16", "fp16"))
 
 
-def built(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Remedy | None:
+def remedy_of(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Remedy | None:
     """A row with its numbers, None where one is not known or no detected version has the flag."""
     texts = [row["flag"], say(row["buys"])]
     if any(name not in facts for text in texts for name in PLACEHOLDER.findall(text)):
@@ -127,12 +127,12 @@ def built(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Remedy 
     return Remedy(row["id"], action, flag, stands.needs, stands.as_of, price, buys, source, row.get("rung"))
 
 
-def filled(window: Window, rates: Rates, chosen: Case, known: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
+def facts_of(window: Window, rates: Rates, case: Case, fields: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
     """The numbers that advice is made of, as text; what the metrics do not give is left out."""
     engine = window.engine
     pool, usage, running = engine.pool_tokens, engine.usage, engine.gauges.get("running")
-    facts = {"double_tp": str(2 * chosen.tp), "double_budget": str(2 * chosen.max_num_batched_tokens)}
-    facts |= utilization(window, chosen, known, gpu)
+    facts = {"double_tp": str(2 * case.tp), "double_budget": str(2 * case.max_num_batched_tokens)}
+    facts |= utilization(window, case, fields, gpu)
     if usage is not None:
         facts["usage"] = format_percent(usage)
         if usage and running:
@@ -140,7 +140,7 @@ def filled(window: Window, rates: Rates, chosen: Case, known: Mapping[str, Any],
     if pool:
         twice = format_count(2 * pool)
         facts["fp8_buys"] = say("the same bytes hold {tokens} tokens, twice as many as now", tokens=twice)
-    return facts | offload(pool, chosen, known)
+    return facts | offload(pool, case, fields)
 
 
 def fitting(diagnosis: Diagnosis, window: Window, rates: Rates) -> dict[str, str]:
@@ -165,15 +165,15 @@ def fitting(diagnosis: Diagnosis, window: Window, rates: Rates) -> dict[str, str
     return {"fitting_requests": str(fit), "fitting_buys": buys}
 
 
-def utilization(window: Window, chosen: Case, known: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
+def utilization(window: Window, case: Case, fields: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
     """A higher share of the GPU's memory, and the tokens that it brings where model and GPU are known."""
     now = window.engine.setting("gpu_memory_utilization")
     if now is not None and now >= MOST_UTILIZATION:
         return {}
     share = MOST_UTILIZATION - (assumptions.value("memory", "utilization") if now is None else now)
     buys = say("{share} more of the GPU's memory, all of it for the pool", share=format_percent(share))
-    if "model" in known and gpu is not None:
-        more = chosen.tp * share * catalog.gpu(gpu).memory_bytes / token_bytes(chosen)
+    if "model" in fields and gpu is not None:
+        more = case.tp * share * catalog.gpu(gpu).memory_bytes / token_bytes(case)
         buys = say("about {more} tokens more in the pool", more=format_count(more))
         if pool := window.engine.pool_tokens:
             counts = {"more": format_count(more), "pool": format_count(pool)}
@@ -181,24 +181,24 @@ def utilization(window: Window, chosen: Case, known: Mapping[str, Any], gpu: str
     return {"utilization": f"{MOST_UTILIZATION}", "utilization_buys": buys}
 
 
-def token_bytes(chosen: Case) -> float:
+def token_bytes(case: Case) -> float:
     """KV bytes that one token takes, over all GPUs."""
-    layers = catalog.model(chosen.model).kv_layers
-    return float(kv_cache.growth_bytes_per_token(layers, bytes_per_value=BYTES_PER_VALUE[chosen.kv_dtype]))
+    layers = catalog.model(case.model).kv_layers
+    return float(kv_cache.growth_bytes_per_token(layers, bytes_per_value=BYTES_PER_VALUE[case.kv_dtype]))
 
 
-def offload(pool: float | None, chosen: Case, known: Mapping[str, Any]) -> dict[str, str]:
+def offload(pool: float | None, case: Case, fields: Mapping[str, Any]) -> dict[str, str]:
     """Size and gain of a host tier; nothing where the model says that loading takes as long as recomputing."""
-    if pool is None or not {"model", "tokens"} <= set(known):
+    if pool is None or not {"model", "tokens"} <= set(fields):
         return {}
     try:
-        prices = strategies.price(resolve.inputs(chosen))
+        prices = strategies.price(resolve.inputs(case))
     except CaseError:
         return {}
     load_s, again_s = (float(prices[name].victim_delay_s) for name in ("offload", "recompute"))
     if load_s >= again_s:
         return {}
-    size = 2 * pool * token_bytes(chosen)  # a tier no larger than the pool mirrors it and adds nothing
+    size = 2 * pool * token_bytes(case)  # a tier no larger than the pool mirrors it and adds nothing
     buys = say(
         "as many preemptions, but each costs its request {load} and not {again}",
         load=format_seconds(load_s),

@@ -45,24 +45,24 @@ def limit(section: str, key: str) -> float:
     return assumptions.value(section, key, file="diagnosis")
 
 
-def diagnose(window: Window, rates: Rates, lost: Tax | None) -> Diagnosis:
+def diagnose(window: Window, rates: Rates, tax: Tax | None) -> Diagnosis:
     """The verdict on a window. Livelock and a queue at both ends need no finished requests; a ratio needs 100."""
-    verdict, reason = judged(window, rates)
+    verdict, reason = verdict_and_reason(window, rates)
     kv_is_short = (window.engine.usage or 0.0) >= limit("usage", "high")
-    return Diagnosis(verdict, reason, band(rates), tuple(against(window, rates, lost)), kv_is_short)
+    return Diagnosis(verdict, reason, band(rates), tuple(against(window, rates, tax)), kv_is_short)
 
 
-def judged(window: Window, rates: Rates) -> tuple[str, str]:
+def verdict_and_reason(window: Window, rates: Rates) -> tuple[str, str]:
     """The verdict and its reason."""
     if is_livelock(window, rates):
         return LIVELOCK, livelock_reason(window, rates)
     if rates.finished is None or rates.preemptions is None:
         return without_ratio(window, rates)
-    needed = limit("data", "least_finished")
-    if rates.finished < needed:
+    least_finished = limit("data", "least_finished")
+    if rates.finished < least_finished:
         if rates.preemptions == 0 and queue_lasts(window):
             return QUEUEING, queue_reason(window)
-        return TOO_LITTLE, too_little_reason(window, rates, needed)
+        return TOO_LITTLE, too_little_reason(window, rates, least_finished)
     ratio = ratio_text(rates)
     if (rates.preemptions_per_100 or 0.0) >= limit("band", "tune"):
         return PRESSURE, say("{ratio}: running requests lose their KV and compute it again", ratio=ratio)
@@ -75,11 +75,11 @@ def judged(window: Window, rates: Rates) -> tuple[str, str]:
 def ratio_text(rates: Rates) -> str:
     """The ratio with what it is made of."""
     counts = {"preemptions": format_count(rates.preemptions or 0.0), "finished": format_count(rates.finished or 0.0)}
-    counted = say("{preemptions} preemptions, {finished} finished requests", **counts)
+    both_counts = say("{preemptions} preemptions, {finished} finished requests", **counts)
     if rates.preemptions_per_100 is None:
-        return counted
+        return both_counts
     ratio = significant(rates.preemptions_per_100, 2)
-    return say("{ratio} preemptions per 100 finished requests ({counted})", ratio=ratio, counted=counted)
+    return say("{ratio} preemptions per 100 finished requests ({counted})", ratio=ratio, counted=both_counts)
 
 
 def is_queueing(window: Window) -> bool:
@@ -112,13 +112,13 @@ def is_livelock(window: Window, rates: Rates) -> bool:
 def livelock_reason(window: Window, rates: Rates) -> str:
     """Full pool, running requests, no output."""
     running = format_count(window.engine.gauges["running"])
-    made = significant(rates.generated_tokens_per_s or 0.0, 2)
+    tokens_per_s = significant(rates.generated_tokens_per_s or 0.0, 2)
     return say(
         "the pool is full ({usage}) and {running} requests run, yet only {made} tokens/s "
         "come out: requests are admitted, fill the pool and lose their KV before they get anywhere",
         usage=percent(window.engine.usage),
         running=running,
-        made=made,
+        made=tokens_per_s,
     )
 
 
@@ -127,13 +127,13 @@ def queue_reason(window: Window) -> str:
     usage = window.engine.usage
     if usage is None:
         return say("{waits}; the use of the pool is not reported", waits=waiting_text(window))
-    told = {"waits": waiting_text(window), "usage": percent(usage)}
+    values = {"waits": waiting_text(window), "usage": percent(usage)}
     if usage >= limit("usage", "high"):
-        return say("{waits}, and the pool is {usage} full: they wait for KV", **told)
+        return say("{waits}, and the pool is {usage} full: they wait for KV", **values)
     if window.engine.gauges.get("deferred", 0.0) > 0:
         deferred = format_count(window.engine.gauges["deferred"])
-        return say("{waits}, the pool {usage} full: {deferred} are deferred", **told, deferred=deferred)
-    return say("{waits}, but the pool is only {usage} full: they wait for a place in the batch, not for KV", **told)
+        return say("{waits}, the pool {usage} full: {deferred} are deferred", **values, deferred=deferred)
+    return say("{waits}, but the pool is only {usage} full: they wait for a place in the batch, not for KV", **values)
 
 
 def waiting_text(window: Window) -> str:
@@ -148,9 +148,9 @@ def waiting_text(window: Window) -> str:
     )
 
 
-def too_little_reason(window: Window, rates: Rates, needed: float) -> str:
+def too_little_reason(window: Window, rates: Rates, least_finished: float) -> str:
     """Why a ratio would mislead, with the burst that makes it read high."""
-    counts = {"finished": format_count(rates.finished or 0), "needed": format_count(needed)}
+    counts = {"finished": format_count(rates.finished or 0), "needed": format_count(least_finished)}
     text = say("only {finished} requests finished, and a ratio needs {needed}", **counts)
     return text if not rates.preemptions else f"{text}; {burst_text(window, rates)}"
 
@@ -219,7 +219,7 @@ def band(rates: Rates) -> str | None:
     return "few" if ratio <= limit("band", "few") else "between"
 
 
-def against(window: Window, rates: Rates, lost: Tax | None) -> Iterator[str]:
+def against(window: Window, rates: Rates, tax: Tax | None) -> Iterator[str]:
     """What speaks against reading the ratio as the article does."""
     if rates.preemptions_per_100:
         yield say("no engine documents such a limit: it is a rule of thumb of the article's")
@@ -242,8 +242,8 @@ def against(window: Window, rates: Rates, lost: Tax | None) -> Iterator[str]:
             "{aborted} of the finished requests were aborted or failed, and count in the ratio",
             aborted=format_count(aborted),
         )
-    if lost is not None and lost.prefill_share is not None and rates.preemptions:
-        yield from tax_against(lost.prefill_share, rates)
+    if tax is not None and tax.prefill_share is not None and rates.preemptions:
+        yield from tax_against(tax.prefill_share, rates)
     pool, request = window.engine.pool_tokens, request_tokens(rates)
     if pool and request and pool / request < limit("livelock", "full_requests"):
         fit = significant(pool / request, 2)

@@ -32,11 +32,11 @@ def diagnose(
 
     Raises CaseError, one sentence, where it cannot be reached or has no such series.
     """
-    address, seconds, matchers = prometheus_http.address(url), prometheus_http.window_s(window), matched(match)
+    address, seconds, matchers = prometheus_http.address(url), prometheus_http.window_s(window), label_matchers(match)
     prefixes = [prefix for engine in metric_names.engines() for prefix in metric_names.prefixes(engine)]
-    named = "|".join(re.escape(prefix).replace("\\", "\\\\") for prefix in prefixes)
-    found = prometheus_http.names(address, f'{{__name__=~"(?:{named}).+"{matchers}}}', seconds)
-    if not found:
+    any_prefix = "|".join(re.escape(prefix).replace("\\", "\\\\") for prefix in prefixes)
+    names = prometheus_http.names(address, f'{{__name__=~"(?:{any_prefix}).+"{matchers}}}', seconds)
+    if not names:
         series = say("{window} with {match}", window=window, match=match) if match else window
         raise CaseError(
             say(
@@ -46,29 +46,29 @@ def diagnose(
                 series=series,
             )
         )
-    gauges = [name for name in found if any(meaning.kind == "gauge" for meaning in meanings(name))]
-    infos = [name for name in found if any(meaning.kind == "info" for meaning in meanings(name))]
-    counts = [name for name in found if any(meaning.kind in ("counter", "histogram") for meaning in meanings(name))]
+    gauges = [name for name in names if any(meaning.kind == "gauge" for meaning in meanings(name))]
+    infos = [name for name in names if any(meaning.kind == "info" for meaning in meanings(name))]
+    counts = [name for name in names if any(meaning.kind in ("counter", "histogram") for meaning in meanings(name))]
     over = f"{{{matchers.removeprefix(',')}}}[{seconds:.0f}s]"
     samples = [
-        *asked(address, "last_over_time", infos, over),
-        *asked(address, "avg_over_time", gauges, over),
-        *asked(address, "increase", counts, over),
+        *samples_of(address, "last_over_time", infos, over),
+        *samples_of(address, "avg_over_time", gauges, over),
+        *samples_of(address, "increase", counts, over),
     ]
-    scrape = Scrape(tuple(samples), frozenset(found), frozenset())
+    scrape = Scrape(tuple(samples), frozenset(names), frozenset())
     whole = server(scrape)
     windows = None
     if whole is not None:
         lowest = [name for name in gauges if any(meaning.word in LEAST for meaning in meanings(name))]
-        least = server(Scrape(tuple(asked(address, "min_over_time", lowest, over)), frozenset(), frozenset()))
+        least = server(Scrape(tuple(samples_of(address, "min_over_time", lowest, over)), frozenset(), frozenset()))
         counters = [name for name in counts if meanings(name)[0].kind == "counter"]
-        resets = asked(address, "resets", counters[:1], over)
+        resets = samples_of(address, "resets", counters[:1], over)
         windows = server_window.over_range(whole, least, seconds, restarted=any(sample.value for sample in resets))
     answer = from_scrapes.of_window(scrape, whole, windows, known or from_scrapes.Known())
     return answer | {"over": say("the last {window} of {url}", window=window, url=address.url)}
 
 
-def matched(match: str | None) -> str:
+def label_matchers(match: str | None) -> str:
     """Label matchers as they stand in a selector, after a comma. Raises CaseError."""
     if not match:
         return ""
@@ -79,16 +79,16 @@ def matched(match: str | None) -> str:
     return "," + ",".join(parts)
 
 
-def asked(address: Address, function: str, names: Iterable[str], over: str) -> list[Sample]:
+def samples_of(address: Address, function: str, names: Iterable[str], over: str) -> list[Sample]:
     """A function over the window of several series, in one question."""
     expression = " or ".join(f'label_replace({function}({name}{over}), "{SERIES}", "{name}", "", "")' for name in names)
     if not expression:
         return []
-    found = []
+    samples = []
     for series in prometheus_http.query(address, expression):
         labels = {key: value for key, value in series["metric"].items() if key not in (SERIES, "__name__")}
         name = series["metric"].get(SERIES, "")
         value = number_of(series["value"][1])
         bound = number_of(labels.pop("le", "")) if name.endswith(f"_{PARTS[0]}") else None
-        found.append(Sample(name, labels, bound, value if value is not None and 0 <= value < inf else None))
-    return found
+        samples.append(Sample(name, labels, bound, value if value is not None and 0 <= value < inf else None))
+    return samples

@@ -29,11 +29,10 @@ PANELS = (
 def dashboard(names: Mapping[str, str], product: str) -> dict[str, Any]:
     """The dashboard as Grafana imports it; panels without a series are left out."""
     expressions = promql(names, product)
-    drawn = [
-        (title, unit, {what: expressions[what] for what in wanted if what in expressions})
-        for title, unit, wanted in PANELS
+    panels = [
+        (title, unit, {what: expressions[what] for what in keys if what in expressions}) for title, unit, keys in PANELS
     ]
-    filled = [(title, unit, found) for title, unit, found in drawn if found]
+    rows = [(title, unit, lines) for title, unit, lines in panels if lines]
     return {
         "title": f"KV cache pressure, {metric_names.label(product)}",
         "uid": f"kv-pressure-{product}",
@@ -45,7 +44,7 @@ def dashboard(names: Mapping[str, str], product: str) -> dict[str, Any]:
         "templating": {
             "list": [{"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}]
         },
-        "panels": [panel(number, *row, product) for number, row in enumerate(filled)],
+        "panels": [panel(number, *row, product) for number, row in enumerate(rows)],
     }
 
 

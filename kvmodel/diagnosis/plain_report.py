@@ -35,12 +35,12 @@ def over(window: Window) -> str:
     return say("over {seconds:,.0f} s", seconds=window.seconds)
 
 
-def state(window: Window, fields: Mapping[str, Any], chosen: Case) -> dict[str, Any]:
+def state(window: Window, fields: Mapping[str, Any], case: Case) -> dict[str, Any]:
     """Gauges and configuration; with a known model also the pool's bytes."""
     engine = window.engine
-    pool, told = engine.pool_tokens, engine.kv_bytes_per_token
-    known = float(advice.token_bytes(chosen)) if "model" in fields else None
-    per_token = told if told is not None else known
+    pool, engine_bytes = engine.pool_tokens, engine.kv_bytes_per_token
+    model_bytes = float(advice.token_bytes(case)) if "model" in fields else None
+    per_token = engine_bytes if engine_bytes is not None else model_bytes
     numbers = ("running", "waiting", "deferred", "swapped", "retracted_now")
     return {
         **{name: engine.gauges.get(name) for name in numbers},
@@ -65,19 +65,19 @@ def by_reason(increase: Engine) -> dict[str, float]:
     return {word.removeprefix(start): count for word, count in increase.counters.items() if word.startswith(start)}
 
 
-def one_engine(name: str, found: Found) -> dict[str, Any]:
+def one_engine(name: str, findings: Found) -> dict[str, Any]:
     """One engine among several, in short."""
-    gauges = found.window.engine.gauges
+    gauges = findings.window.engine.gauges
     return {
         "name": name,
-        "labels": found.window.engine.labels,
-        "verdict": found.diagnosis.verdict,
-        "preemptions_per_100": found.rates.preemptions_per_100,
-        "finished": found.rates.finished,
+        "labels": findings.window.engine.labels,
+        "verdict": findings.diagnosis.verdict,
+        "preemptions_per_100": findings.rates.preemptions_per_100,
+        "finished": findings.rates.finished,
         "running": gauges.get("running"),
         "waiting": gauges.get("waiting"),
-        "usage": found.window.engine.usage,
-        "pool_tokens": found.window.engine.pool_tokens,
+        "usage": findings.window.engine.usage,
+        "pool_tokens": findings.window.engine.pool_tokens,
     }
 
 
@@ -91,18 +91,18 @@ def engine_names(engines: list[Engine]) -> list[str]:
 
 def ranks(engines: list[Engine]) -> dict[str, Any] | None:
     """Data-parallel ranks that report, and how many there are at least."""
-    seen = sorted({int(rank) for engine in engines if (rank := engine.labels.get("dp_rank", "")).isdecimal()})
-    return {"seen": seen, "at_least": seen[-1] + 1} if seen else None
+    numbers = sorted({int(rank) for engine in engines if (rank := engine.labels.get("dp_rank", "")).isdecimal()})
+    return {"seen": numbers, "at_least": numbers[-1] + 1} if numbers else None
 
 
-def window_notes(window: Window, found: Server) -> Iterator[str]:
+def window_notes(window: Window, server: Server) -> Iterator[str]:
     """What the window and its series do not tell."""
     if not window.lifetime and window.seconds is None:
         yield say("the time between the scrapes is not known; --seconds gives rates, and tells a livelock")
     if window.restarted:
         yield say("a process was restarted in the window; its counters count from its new start")
-    if "retracted_now" in found.names and "preemptions" not in found.names:
-        name = found.names["retracted_now"]
+    if "retracted_now" in server.names and "preemptions" not in server.names:
+        name = server.names["retracted_now"]
         yield say(
             "{name} is a gauge of the last step: it says nothing of a window and must not be summed over time",
             name=name,

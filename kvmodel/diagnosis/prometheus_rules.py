@@ -53,7 +53,7 @@ def by(product: str) -> str:
     return ", ".join(PER_ENGINE.get(product, PER_SERVER))
 
 
-def counted(name: str, product: str, window: str) -> str:
+def increase_of(name: str, product: str, window: str) -> str:
     """A counter's increase over a window, an engine each."""
     return f"sum by ({by(product)}) (increase({name}[{window}]))"
 
@@ -61,73 +61,73 @@ def counted(name: str, product: str, window: str) -> str:
 def promql(names: Mapping[str, str], product: str) -> dict[str, str]:
     """Expressions by what they tell, for the meanings that have a name."""
     labels = by(product)
-    found: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     if {"preemptions", "finished"} <= set(names):
-        preempted, finished = (counted(names[word], product, LONG) for word in ("preemptions", "finished"))
-        found["preemptions per 100 finished requests"] = f"100 * {preempted} / ({finished} > 0)"
+        preempted, finished = (increase_of(names[word], product, LONG) for word in ("preemptions", "finished"))
+        expressions["preemptions per 100 finished requests"] = f"100 * {preempted} / ({finished} > 0)"
     if "preempted_times" in names:
         name = names["preempted_times"]
         twice = f'sum(increase({name}_bucket{{le="1.0"}}[{LONG}])) / sum(increase({name}_count[{LONG}]))'
-        found["share of requests preempted at least twice"] = f"1 - {twice}"
+        expressions["share of requests preempted at least twice"] = f"1 - {twice}"
     if "usage" in names:
-        found["share of the KV pool in use"] = f"max by ({labels}) ({names['usage']})"
+        expressions["share of the KV pool in use"] = f"max by ({labels}) ({names['usage']})"
     for word, title in (("running", "running requests"), ("waiting", "waiting requests")):
         if word in names:
-            found[title] = f"sum by ({labels}) ({names[word]})"
+            expressions[title] = f"sum by ({labels}) ({names[word]})"
     if {"running", "waiting"} <= set(names):
         waiting, running = (f"sum by ({labels}) ({names[word]})" for word in ("waiting", "running"))
-        found["share of requests that wait"] = f"{waiting} / ({waiting} + {running} > 0)"
+        expressions["share of requests that wait"] = f"{waiting} / ({waiting} + {running} > 0)"
     if "generation_tokens" in names:
-        found["generated tokens per second"] = f"sum by ({labels}) (rate({names['generation_tokens']}[5m]))"
+        expressions["generated tokens per second"] = f"sum by ({labels}) (rate({names['generation_tokens']}[5m]))"
     for word, title in (("itl", "time between tokens"), ("ttft", "time to the first token")):
         if word in names:
             buckets = f"sum by (le, {labels}) (rate({names[word]}_bucket[5m]))"
-            found |= {f"{title}, p{part}": f"histogram_quantile(0.{part}, {buckets})" for part in (50, 95)}
+            expressions |= {f"{title}, p{part}": f"histogram_quantile(0.{part}, {buckets})" for part in (50, 95)}
     if {"prefix_hits", "prefix_queries"} <= set(names):
-        hits, queries = (counted(names[word], product, LONG) for word in ("prefix_hits", "prefix_queries"))
-        found["share of looked-up tokens in the prefix cache"] = f"{hits} / ({queries} > 0)"
-    return found
+        hits, queries = (increase_of(names[word], product, LONG) for word in ("prefix_hits", "prefix_queries"))
+        expressions["share of looked-up tokens in the prefix cache"] = f"{hits} / ({queries} > 0)"
+    return expressions
 
 
 def recordings(names: Mapping[str, str], product: str) -> list[Recording]:
     """Recorded series, which the alerts are made of."""
     labels = by(product)
-    found = []
+    rows = []
     for word, window in (("preemptions", LONG), ("finished", LONG), ("preemptions", SHORT)):
         if word in names:
-            found.append(Recording(f"kv:{word}:increase{window}", counted(names[word], product, window)))
+            rows.append(Recording(f"kv:{word}:increase{window}", increase_of(names[word], product, window)))
     if {"preemptions", "finished"} <= set(names):
         ratio = f"100 * kv:preemptions:increase{LONG} / (kv:finished:increase{LONG} > 0)"
-        found.append(Recording(f"kv:preemptions_per_100:ratio{LONG}", ratio))
+        rows.append(Recording(f"kv:preemptions_per_100:ratio{LONG}", ratio))
     if "usage" in names:
-        found.append(Recording("kv:usage:max", f"max by ({labels}) ({names['usage']})"))
+        rows.append(Recording("kv:usage:max", f"max by ({labels}) ({names['usage']})"))
     for word in ("running", "waiting"):
         if word in names:
-            found.append(Recording(f"kv:{word}:sum", f"sum by ({labels}) ({names[word]})"))
+            rows.append(Recording(f"kv:{word}:sum", f"sum by ({labels}) ({names[word]})"))
     if {"running", "waiting"} <= set(names):
-        found.append(Recording("kv:waiting_share:ratio", "kv:waiting:sum / (kv:waiting:sum + kv:running:sum > 0)"))
+        rows.append(Recording("kv:waiting_share:ratio", "kv:waiting:sum / (kv:waiting:sum + kv:running:sum > 0)"))
     if "generation_tokens" in names:
         tokens = f"sum by ({labels}) (rate({names['generation_tokens']}[5m]))"
-        found.append(Recording("kv:generated_tokens:rate5m", tokens))
-    return found
+        rows.append(Recording("kv:generated_tokens:rate5m", tokens))
+    return rows
 
 
 def alerts(names: Mapping[str, str], product: str) -> list[Alert]:
     """An alert for each verdict that asks for something, as far as the names go."""
     have = set(names)
-    found = []
+    rows = []
     if {"preemptions", "finished"} <= have:
-        found.append(pressure("KvPreemptionPressure", "tune", "warning"))
-        found.append(pressure("KvPreemptionSevere", "most", "critical"))
+        rows.append(pressure("KvPreemptionPressure", "tune", "warning"))
+        rows.append(pressure("KvPreemptionSevere", "most", "critical"))
     if {"running", "waiting", "usage"} <= have:
-        found += queues(calm="preemptions" in have and "finished" in have)
+        rows += queues(calm="preemptions" in have and "finished" in have)
     if {"running", "usage", "generation_tokens"} <= have:
-        found.append(livelock())
+        rows.append(livelock())
     if {"preemptions", "usage"} <= have:
-        found.append(renamed(names))
+        rows.append(renamed(names))
     if "retracted_now" in have and "preemptions" not in have:
-        found.append(set_back(names["retracted_now"], product))
-    return found
+        rows.append(set_back(names["retracted_now"], product))
+    return rows
 
 
 def pressure(name: str, band: str, severity: str) -> Alert:

@@ -40,14 +40,14 @@ def tax(window: Window, rates: Rates, era: Era) -> Tax | None:
         return None
     exact = lost_exactly(counters)
     if exact is not None:
-        lost = exact
+        lost_tokens = exact
     elif rates.prompt_tokens_per_request is None or rates.output_tokens_per_request is None:
         return None
     else:
         context = rates.prompt_tokens_per_request + rates.output_tokens_per_request / 2
-        lost = events * context
-    kept = kept_at_most(window, era)
-    lost_range = (lost * (1 - kept), lost)
+        lost_tokens = events * context
+    kept_share = kept_at_most(window, era)
+    lost_range = (lost_tokens * (1 - kept_share), lost_tokens)
     prompt = counters.get("prompt_tokens")
     share = None
     if prompt is not None:
@@ -69,21 +69,21 @@ def kept_at_most(window: Window, era: Era) -> float:
     return 0.0 if switched == "False" else assumptions.value("tax", "survival_most", file="diagnosis")
 
 
-def priced(found: Tax, window: Window, rates: Rates, chosen: Case, price_per_gpu_hour: float | None) -> Tax:
+def priced(unpriced: Tax, window: Window, rates: Rates, case: Case, price_per_gpu_hour: float | None) -> Tax:
     """The tax in GPU seconds of all `tp` GPUs, beside the running batch. Raises DoesNotFit for the model."""
-    inputs = costs.at(resolve.inputs(chosen), pool_bytes_per_gpu=np.inf)  # what runs there fits there
+    inputs = costs.at(resolve.inputs(case), pool_bytes_per_gpu=np.inf)  # what runs there fits there
     events = rates.preemptions or 0.0
     seconds = []
-    for new in found.tokens_per_preemption:
-        past = max(found.tokens_per_preemption[1] - new, 0.0)
-        seconds.append(events * chosen.tp * float(costs.prefill_marginal_s(inputs, new, past)))
+    for new in unpriced.tokens_per_preemption:
+        past = max(unpriced.tokens_per_preemption[1] - new, 0.0)
+        seconds.append(events * case.tp * float(costs.prefill_marginal_s(inputs, new, past)))
     low, high = seconds
-    window_gpu_s = window.seconds * chosen.tp if window.seconds else None
+    window_gpu_s = window.seconds * case.tp if window.seconds else None
     money = None if price_per_gpu_hour is None else (low / HOUR * price_per_gpu_hour, high / HOUR * price_per_gpu_hour)
     return Tax(
-        found.lost_tokens,
-        found.tokens_per_preemption,
-        found.prefill_share,
+        unpriced.lost_tokens,
+        unpriced.tokens_per_preemption,
+        unpriced.prefill_share,
         gpu_s=(low, high),
         gpu_share=None if window_gpu_s is None else high / window_gpu_s,
         money=money,

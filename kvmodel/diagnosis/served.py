@@ -74,9 +74,9 @@ def policy(engine: Engine, era: Era) -> str:
 
 def kv_dtype(engine: Engine) -> str | None:
     """The KV dtype of the configuration as a Case has it, None where it is not reported or not one of those."""
-    told = engine.config.get("cache_dtype", engine.config.get("kv_cache_dtype"))
-    if told is None:
+    dtype = engine.config.get("cache_dtype", engine.config.get("kv_cache_dtype"))
+    if dtype is None:
         return None
-    if told.startswith("fp8"):
+    if dtype.startswith("fp8"):
         return "fp8"
-    return KV_DTYPES.get(told, told if told in case.BYTES_PER_VALUE else None)
+    return KV_DTYPES.get(dtype, dtype if dtype in case.BYTES_PER_VALUE else None)

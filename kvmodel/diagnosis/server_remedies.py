@@ -63,19 +63,19 @@ class NotEnough(Exception):
 
 
 def simulated(
-    diagnosis: Diagnosis, window: Window, rates: Rates, era: Era, chosen: Case, known: set[str], rungs: tuple[str, ...]
+    diagnosis: Diagnosis, window: Window, rates: Rates, era: Era, case: Case, fields: set[str], rungs: tuple[str, ...]
 ) -> Simulated:
-    """The rungs tried on the server. `known` are the Case fields that are not mere defaults. Raises NotEnough."""
+    """The rungs tried on the server. `fields` are those that are no mere defaults. Raises NotEnough."""
     objective = OBJECTIVES.get(diagnosis.verdict)
     if objective is None:
         raise NotEnough(say("no simulation of a server whose verdict is {verdict}", verdict=say(diagnosis.verdict)))
-    server, load = server_of(window, era, chosen, known), load_of(window, rates)
+    server, load = server_of(window, era, case, fields), load_of(window, rates)
     require_short(server, load)
     try:
-        as_is = tried(server, load, ())[0]
+        as_is = rows_of(server, load, ())[0]
         if objective == "preemptions":
             require_alike(as_is.preemptions_per_100, rates.preemptions_per_100 or 0.0)
-        rows = (as_is, *tried(server, load, rungs))
+        rows = (as_is, *rows_of(server, load, rungs))
     except CaseError as error:
         raise NotEnough(str(error)) from None
     ordered = remedies.ordered(rows, objective)
@@ -98,13 +98,13 @@ def sentence(server: Server, load: Load, as_is: Row, objective: str) -> str:
 
 
 @lru_cache(64)
-def tried(server: Server, load: Load, rungs: tuple[str, ...]) -> tuple[Row, ...]:
+def rows_of(server: Server, load: Load, rungs: tuple[str, ...]) -> tuple[Row, ...]:
     """Rows of the rungs; without any the server as it is. A page asks for the same server again and again."""
     requests = workload_of(load, server)
     if not rungs:
         return (remedies.as_it_is(server, requests),)
-    listed = [rung for rung in remedy_rungs.rungs(server.engine.scheduler) if rung.id in rungs]
-    return tuple(remedies.climbed(rung, server, requests, None) for rung in listed)
+    engine_rungs = [rung for rung in remedy_rungs.rungs(server.engine.scheduler) if rung.id in rungs]
+    return tuple(remedies.climbed(rung, server, requests, None) for rung in engine_rungs)
 
 
 def require_alike(ours: float, measured: float) -> None:
@@ -119,21 +119,21 @@ def require_alike(ours: float, measured: float) -> None:
         )
 
 
-def server_of(window: Window, era: Era, chosen: Case, known: set[str]) -> Server:
+def server_of(window: Window, era: Era, case: Case, fields: set[str]) -> Server:
     """Pool and settings as reported. Raises NotEnough where a GPU like that does not have such a pool."""
     pool_tokens = window.engine.pool_tokens
-    if pool_tokens is None or "model" not in known:
+    if pool_tokens is None or "model" not in fields:
         raise NotEnough(
-            say("the size of the pool is not reported") if "model" in known else say("the model is not known")
+            say("the size of the pool is not reported") if "model" in fields else say("the model is not known")
         )
-    scheduler = chosen.policy
+    scheduler = case.policy
     if scheduler == "vllm-v1" and era.gone is not None and not may_be(era.gone, WHOLE_PROMPT_SINCE):
         scheduler = "vllm-v1-first-chunk"
-    blocks = int(pool_tokens // chosen.block_tokens)
-    free = catalog.gpu(chosen.gpu).memory_bytes - weights.weight_bytes(catalog.model(chosen.model)) / chosen.tp
-    if blocks * simulate.block_bytes(chosen) > free:
-        told = {"tp": chosen.tp, "gpu": chosen.gpu}
-        raise NotEnough(say("such a pool does not fit on {tp} {gpu}; give --gpu and --tp", **told))
+    blocks = int(pool_tokens // case.block_tokens)
+    free = catalog.gpu(case.gpu).memory_bytes - weights.weight_bytes(catalog.model(case.model)) / case.tp
+    if blocks * simulate.block_bytes(case) > free:
+        values = {"tp": case.tp, "gpu": case.gpu}
+        raise NotEnough(say("such a pool does not fit on {tp} {gpu}; give --gpu and --tp", **values))
     try:
         engine = Engine(
             scheduler=scheduler,
@@ -143,7 +143,7 @@ def server_of(window: Window, era: Era, chosen: Case, known: set[str]) -> Server
         )
     except CaseError as error:
         raise NotEnough(str(error)) from None
-    return Server(chosen, engine)
+    return Server(case, engine)
 
 
 def may_be(gone: str, version: str) -> bool:
@@ -185,8 +185,8 @@ def spread(lengths: histogram.Histogram | None, assumed: str) -> float:
 
 def at_a_time(load: Load, server: Server) -> float:
     """Requests that run: all of them, or as many as the pool holds to their end."""
-    held = (server.engine.num_blocks or 1) * server.case.block_tokens / (load.prompt_tokens + load.output_tokens)
-    return min(held, load.clients)
+    most = (server.engine.num_blocks or 1) * server.case.block_tokens / (load.prompt_tokens + load.output_tokens)
+    return min(most, load.clients)
 
 
 def most_requests(load: Load, server: Server) -> int:

@@ -65,10 +65,10 @@ def number_of_layers(fields: Fields, names: tuple[str, ...]) -> int:
     """As the file says, or as many as its list of layer kinds has (Nemotron-H may give only that)."""
     if not fields.has(*names):
         for name in ("hybrid_override_pattern", "layers_block_type", "layer_types", "block_configs"):
-            listed = fields.section.get(name)
-            if isinstance(listed, str | list) and listed:
-                fields.note(name, say("{count} entries", count=len(listed)))
-                return len(listed)
+            entries = fields.section.get(name)
+            if isinstance(entries, str | list) and entries:
+                fields.note(name, say("{count} entries", count=len(entries)))
+                return len(entries)
     return fields.dimension("the number of layers", *names, most=MOST_LAYERS)
 
 
@@ -82,9 +82,9 @@ def query_heads(fields: Fields, names: tuple[str, ...]) -> int:
 
 def width_of_head(fields: Fields, hidden_size: int, heads: int) -> int:
     """`head_dim` where it is given, else hidden_size / heads where that is whole. Raises ConfigRefused."""
-    given = fields.optional_dimension(*HEAD_DIM)
-    if given is not None:
-        return given
+    head_dim = fields.optional_dimension(*HEAD_DIM)
+    if head_dim is not None:
+        return head_dim
     width = fields.whole("attention_hidden_size") or hidden_size * (2 if fields.model_type in DOUBLE_WIDTH else 1)
     if width % heads:
         raise ConfigRefused(
@@ -115,8 +115,8 @@ def key_value_heads(fields: Fields, heads: int) -> int:
     grouped = fields.has("new_decoder_architecture") and fields.flag("new_decoder_architecture")
     if not grouped and not fields.has("multi_query_group_num") and fields.flag("multi_query"):
         return 1
-    given = fields.optional_dimension(*KV_HEADS)
-    return heads if given is None else divided(fields, given, heads)
+    kv_heads = fields.optional_dimension(*KV_HEADS)
+    return heads if kv_heads is None else divided(fields, kv_heads, heads)
 
 
 def divided(fields: Fields, kv_heads: int, heads: int) -> int:
@@ -180,11 +180,11 @@ def listed_heads(
 def overridden_heads(fields: Fields, layers: int, heads: int, head_dim: int) -> tuple[Heads | None, ...]:
     """`per_layer_config` of transformers 5: a layer's own keys by its number."""
     kv_heads = key_value_heads(fields, heads)
-    own = fields.part("per_layer_config")
+    parts = fields.part("per_layer_config")
     by_layer = []
     for layer in range(layers):
-        name = next((name for name in own.section if name.isdecimal() and len(name) < 9 and int(name) == layer), "")
-        inner = own.part(name) if name else Fields({}, "")
+        name = next((name for name in parts.section if name.isdecimal() and len(name) < 9 and int(name) == layer), "")
+        inner = parts.part(name) if name else Fields({}, "")
         width = inner.whole("head_dim") or head_dim
         by_layer.append(Heads(inner.whole("num_key_value_heads") or kv_heads, width, width, heads))
     return tuple(by_layer)

@@ -97,11 +97,11 @@ def read(
         raise refusal("draft_layers", draft_layers, whole(0, MOST_DRAFTS).allowed)
     fields = language_section(config, assume_defaults=assume_defaults)
     require_decoder(fields)
-    own = attention(fields)
-    layers = read_layers(fields, own)
-    groups = kv_groups(fields, layers, latent=own.latent, drafts=draft_layers)
-    counted = count(config, fields, own, layers)
-    row = model_row(fields, own, groups, counted.parameters, counted.stored, label_of(config, name))
+    shape = attention(fields)
+    layers = read_layers(fields, shape)
+    groups = kv_groups(fields, layers, latent=shape.latent, drafts=draft_layers)
+    weights = count(config, fields, shape, layers)
+    row = model_row(fields, shape, groups, weights.parameters, weights.sizes, label_of(config, name))
     text = custom_model.as_text(row)
     return Reading(
         model=catalog.model(text),
@@ -109,8 +109,8 @@ def read(
         section=fields.path.rstrip(".") or "top level",
         used=dict(sorted(fields.used.items())),
         assumed=dict(sorted(fields.assumed.items())),
-        notes=(*notes(fields, own, layers, draft_layers), *counted.notes),
-        parameters=counted.parameters,
+        notes=(*notes(fields, shape, layers, draft_layers), *weights.notes),
+        parameters=weights.parameters,
         fixed_bytes_transformers=float(sum(layer.mixer.transformers_bytes for layer in layers if layer.mixer)),
     )
 
@@ -122,18 +122,18 @@ def label_of(config: Mapping[str, Any], name: str) -> str:
 
 def model_row(
     fields: Fields,
-    own: Attention,
+    shape: Attention,
     groups: tuple[KvLayers, ...],
-    counted: Parameters | None,
-    stored: WeightBytes | None,
+    parameters: Parameters | None,
+    sizes: WeightBytes | None,
     label: str,
 ) -> Model:
     """Raises ConfigRefused, CatalogError where the numbers do not make a model."""
-    heads = own.full
-    latent_value = fields.whole("v_head_dim") if own.latent else None
-    listed = [entry for entry in own.by_layer or () if entry is not None]
-    if listed:
-        heads = max(listed, key=lambda entry: entry.kv_heads)
+    heads = shape.full
+    latent_value = fields.whole("v_head_dim") if shape.latent else None
+    layer_heads = [entry for entry in shape.by_layer or () if entry is not None]
+    if layer_heads:
+        heads = max(layer_heads, key=lambda entry: entry.kv_heads)
     if not groups:
         raise ConfigRefused(say("layers: none of the file's layers is known to keep anything of a token"))
     rows: dict[str, Any] = {
@@ -141,44 +141,44 @@ def model_row(
         "family": "custom",
         "source": "reader",
         "basis": "assumed",
-        "num_hidden_layers": own.num_hidden_layers,
-        "hidden_size": own.hidden_size,
+        "num_hidden_layers": shape.num_hidden_layers,
+        "hidden_size": shape.hidden_size,
         "num_attention_heads": heads.query_heads,
-        "num_key_value_heads": heads.query_heads if own.latent else heads.kv_heads,
-        "head_dim": own.head_dim if own.latent else heads.key_dim,
+        "num_key_value_heads": heads.query_heads if shape.latent else heads.kv_heads,
+        "head_dim": shape.head_dim if shape.latent else heads.key_dim,
         "v_head_dim": latent_value or (heads.value_dim if heads.value_dim != heads.key_dim else None) or None,
         "vocab_size": fields.whole(*VOCABULARY),
         "max_position_embeddings": fields.whole(*LONGEST_CONTEXT, most=10**9),
         "kv_layers": [vars(group) for group in groups],
     }
-    if counted and stored:
+    if parameters and sizes:
         rows |= {
             "vocab_size": rows["vocab_size"] or fields.assumed.get(fields.path + "vocab_size"),
-            "num_experts": counted.experts,
-            "num_experts_per_tok": counted.experts_per_token,
-            "weight_bytes_per_parameter": stored.per_layer_parameter,
-            "expert_weight_bytes_per_parameter": stored.per_expert_parameter if counted.experts else None,
+            "num_experts": parameters.experts,
+            "num_experts_per_tok": parameters.experts_per_token,
+            "weight_bytes_per_parameter": sizes.per_layer_parameter,
+            "expert_weight_bytes_per_parameter": sizes.per_expert_parameter if parameters.experts else None,
             "counts": vars(
                 ParameterCounts(
-                    layer_matrices=counted.layer_matrices,
-                    expert=counted.expert,
-                    other=counted.embedding + counted.head + counted.small,
-                    mlp_width=counted.mlp_width,
-                    weight_bytes=stored.total,
+                    layer_matrices=parameters.layer_matrices,
+                    expert=parameters.expert,
+                    other=parameters.embedding + parameters.head + parameters.small,
+                    mlp_width=parameters.mlp_width,
+                    weight_bytes=sizes.total,
                 )
             ),
         }
     return catalog.validated("model", Model, "config", rows)
 
 
-def notes(fields: Fields, own: Attention, layers: list[Layer], draft_layers: int) -> tuple[str, ...]:
+def notes(fields: Fields, shape: Attention, layers: list[Layer], draft_layers: int) -> tuple[str, ...]:
     """What a reader should know of the row beside its numbers, a sentence each."""
-    said = []
+    sentences = []
     crossing = [layer for layer in layers if layer.kind == "cross"]
     if crossing and crossing[0].heads:
         heads = crossing[0].heads
         per_layer = 2 * heads.kv_heads * (heads.key_dim + heads.value_dim)
-        said.append(
+        sentences.append(
             say(
                 "{layers} cross-attention layers keep {size:,} bytes a layer and image token in bf16, "
                 "and nothing of the text",
@@ -187,26 +187,28 @@ def notes(fields: Fields, own: Attention, layers: list[Layer], draft_layers: int
             )
         )
     if has_encoder(fields):
-        per_token = own.num_hidden_layers * 2 * own.full.kv_heads * (own.full.key_dim + own.full.value_dim)
-        said.append(
+        per_token = shape.num_hidden_layers * 2 * shape.full.kv_heads * (shape.full.key_dim + shape.full.value_dim)
+        sentences.append(
             say(
                 "cross-attention keeps {size:,} bytes more in bf16 for each token of the encoder's input",
                 size=per_token,
             )
         )
     if fields.whole(*DRAFTS, least=0, most=100) and not draft_layers:
-        said.append(say("the file's draft layers (MTP) are not counted; --draft-layers counts them"))
+        sentences.append(say("the file's draft layers (MTP) are not counted; --draft-layers counts them"))
     if draft_layers:
-        said.append(say("{count} draft layers are counted like the model's own full layers", count=draft_layers))
+        sentences.append(say("{count} draft layers are counted like the model's own full layers", count=draft_layers))
     if any(layer.index_dim for layer in layers):
-        said.append(
+        sentences.append(
             say("index keys are counted at the cache's width; engines keep 132 bytes each under a 16-bit cache too")
         )
     if asks_for_narrow_kv(fields.outer, fields):
-        said.append(say("the checkpoint has scales for 8-bit KV; an engine may then choose it: kv_dtype says which"))
+        sentences.append(
+            say("the checkpoint has scales for 8-bit KV; an engine may then choose it: kv_dtype says which")
+        )
     if any(layer.mixer for layer in layers):
-        said.append(say("states are counted as engines keep them: fp32, and kernel - 1 columns of a convolution"))
-    return tuple(said)
+        sentences.append(say("states are counted as engines keep them: fp32, and kernel - 1 columns of a convolution"))
+    return tuple(sentences)
 
 
 def with_label(reading: Reading, label: str) -> Reading:

@@ -75,12 +75,12 @@ def nested_experts(inner: Fields, number: int, bare: tuple[bool, ...]) -> Expert
 
 def shared_width(fields: Fields, width: int) -> int:
     """Width of all shared experts together."""
-    given = fields.whole(
+    total_width = fields.whole(
         "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
         "shared_intermediate_size", least=0,
     )  # fmt: skip
-    if given is not None:
-        return given
+    if total_width is not None:
+        return total_width
     if fields.model_type == "llama4_text":  # one shared expert as wide as a routed one, which no key states
         return width
     return width * (fields.whole("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", least=0) or 0)
@@ -88,9 +88,9 @@ def shared_width(fields: Fields, width: int) -> int:
 
 def moe_layers(fields: Fields, number: int) -> list[bool]:
     """Layers with experts, by whichever rule the file has; all of them without one."""
-    listed = fields.entries("mlp_layer_types")
-    if listed is not None:
-        return fitted(fields, "mlp_layer_types", [entry not in ("dense", "mlp") for entry in listed], number)
+    entries = fields.entries("mlp_layer_types")
+    if entries is not None:
+        return fitted(fields, "mlp_layer_types", [entry not in ("dense", "mlp") for entry in entries], number)
     kinds = letters(fields)
     if kinds is not None:
         return [kind in ("E", "moe") for kind in kinds][:number]
@@ -104,8 +104,8 @@ def moe_layers(fields: Fields, number: int) -> list[bool]:
         text = fields.note("moe_layers_enum", fields.section["moe_layers_enum"])
         if not isinstance(text, str):
             raise refusal(fields.path + "moe_layers_enum", text, say("numbers of layers as a text, such as 4,5,6"))
-        chosen = {int(part) for part in text.strip("[]").split(",") if part.strip().isdecimal() and len(part) < 9}
-        return [i in chosen for i in range(number)]
+        with_experts = {int(part) for part in text.strip("[]").split(",") if part.strip().isdecimal() and len(part) < 9}
+        return [i in with_experts for i in range(number)]
     if fields.has("expert_layer_period"):
         period = fields.dimension("the experts' period", "expert_layer_period")
         offset = fields.whole("expert_layer_offset", least=0) or 0
@@ -134,9 +134,9 @@ def letters(fields: Fields) -> list[str] | None:
     pattern = fields.section.get("hybrid_override_pattern")
     if isinstance(pattern, str):
         return list(pattern)
-    listed = fields.section.get("layers_block_type", fields.section.get("layer_types"))
-    if fields.model_type == "nemotron_h" and isinstance(listed, list):
-        return [str(entry) for entry in listed]
+    entries = fields.section.get("layers_block_type", fields.section.get("layer_types"))
+    if fields.model_type == "nemotron_h" and isinstance(entries, list):
+        return [str(entry) for entry in entries]
     return None
 
 
@@ -151,13 +151,13 @@ def bare_layers(fields: Fields, number: int) -> tuple[bool, ...]:
 
 def adjusted_width(fields: Fields) -> int | None:
     """LFM2: two thirds of `block_ff_dim`, times a factor, up to a multiple."""
-    given = fields.size("block_ff_dim", "intermediate_size")
-    found = fields.given("block_ffn_dim_multiplier")
-    factor = found[1] if found and isinstance(found[1], int | float) and not isinstance(found[1], bool) else 1.0
+    width = fields.size("block_ff_dim", "intermediate_size")
+    entry = fields.given("block_ffn_dim_multiplier")
+    factor = entry[1] if entry and isinstance(entry[1], int | float) and not isinstance(entry[1], bool) else 1.0
     multiple = fields.size("block_multiple_of") or 1
-    if given is None or not 0 < factor < MOST_WIDENING:
+    if width is None or not 0 < factor < MOST_WIDENING:
         return None
-    return -(-int(factor * int(2 * given / 3)) // multiple) * multiple
+    return -(-int(factor * int(2 * width / 3)) // multiple) * multiple
 
 
 def block_width(fields: Fields, inner: dict[str, Any], hidden_size: int) -> int:
@@ -166,26 +166,26 @@ def block_width(fields: Fields, inner: dict[str, Any], hidden_size: int) -> int:
         return 0
     if inner.get("replace_with_linear"):
         return hidden_size // 3  # one square matrix in place of three
-    given, factor = inner.get("intermediate_size"), inner.get("ffn_mult")
-    for value in (given, factor):
+    width, factor = inner.get("intermediate_size"), inner.get("ffn_mult")
+    for value in (width, factor):
         if value is not None and (
             isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < MOST
         ):
             raise refusal(fields.path + "block_configs.ffn", value, say("a number above 0"))
-    if given is not None:
-        return int(given)
+    if width is not None:
+        return int(width)
     return -(-int(2 * (factor or 0) * hidden_size / 3) // 256) * 256
 
 
 def mlp_width(fields: Fields, hidden_size: int) -> int | list[int] | None:
     """Width of a dense MLP, one a layer where the file lists them; None where it is not known."""
-    listed = fields.section.get("intermediate_size")
-    if isinstance(listed, list):
+    widths = fields.section.get("intermediate_size")
+    if isinstance(widths, list):
         return fields.numbers("intermediate_size", least=1)
     blocks = fields.entries("block_configs")
     if blocks is not None:
-        described = [block["ffn"] for block in blocks if isinstance(block, dict) and isinstance(block.get("ffn"), dict)]
-        return [block_width(fields, ffn, hidden_size) for ffn in described] if len(described) == len(blocks) else None
+        networks = [block["ffn"] for block in blocks if isinstance(block, dict) and isinstance(block.get("ffn"), dict)]
+        return [block_width(fields, ffn, hidden_size) for ffn in networks] if len(networks) == len(blocks) else None
     if fields.flag("block_auto_adjust_ff_dim"):
         return adjusted_width(fields)
     for name in DENSE_WIDTH:

@@ -84,7 +84,7 @@ def compressed_head(fields: Fields, d: int) -> int:
 
 def block_index(fields: Fields, d: int) -> int:
     """MiniMax-M3: queries and a key that choose blocks, with norms, in the layers `sparse_attention_freq` marks."""
-    own = fields.part("sparse_attention_config")
-    marks = own.numbers("sparse_attention_freq") or []
-    dim, heads = own.whole("sparse_index_dim") or 0, own.whole("sparse_num_index_heads") or 0
+    config = fields.part("sparse_attention_config")
+    marks = config.numbers("sparse_attention_freq") or []
+    dim, heads = config.whole("sparse_index_dim") or 0, config.whole("sparse_num_index_heads") or 0
     return sum(map(bool, marks)) * (d * dim * (heads + 1) + 2 * dim)

@@ -31,14 +31,14 @@ def json_object(content: bytes | str) -> dict[str, Any]:
 
 
 def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    by_key = dict(pairs)
+    if len(by_key) != len(pairs):
         for key, value in pairs:
-            if found[key] != value:
+            if by_key[key] != value:
                 raise ConfigRefused(
                     say("{key}: given twice with different values; allowed: each key once", key=key[:LONGEST_ECHO])
                 )
-    return found
+    return by_key
 
 
 def reason(error: Exception) -> str:

@@ -161,8 +161,8 @@ def marked(
     if any(not first <= number < layers + first for number in numbers):
         allowed = say("numbers of layers from {first} to {last}", first=first, last=layers + first - 1)
         raise refusal(fields.path + name, numbers, allowed)
-    chosen = {number - first for number in numbers}
-    return [full if i in chosen else rest for i in range(layers)]
+    positions = {number - first for number in numbers}
+    return [full if i in positions else rest for i in range(layers)]
 
 
 def numbered(fields: Fields, layers: int) -> list[str] | None:
@@ -180,12 +180,12 @@ def numbered(fields: Fields, layers: int) -> list[str] | None:
     if isinstance(pattern, str) and pattern and not set(pattern) - set("LG"):  # EXAONE 4: "LLLG", repeated
         fields.note("sliding_window_pattern", pattern)
         return ["full" if pattern[i % len(pattern)] == "G" else "sliding" for i in range(layers)]
-    given = fields.whole("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers")
+    interval = fields.whole("sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers")
     first, last = FIRST_OF_N_FULL.get(fields.model_type), LAST_OF_N_FULL.get(fields.model_type)
-    every = given or first or last
+    every = interval or first or last
     if every is None:
         return None
-    if given is None:
+    if interval is None:
         fields.assume("one full layer in", every)
     return ["full" if (i if first else i + 1) % every == 0 else "sliding" for i in range(layers)]
 
@@ -225,8 +225,8 @@ def windowed(fields: Fields, layers: int) -> list[str]:
 
 def window(fields: Fields) -> int | None:
     """The sliding window in tokens; None where there is none, or `use_sliding_window` says not to use it."""
-    asked = "use_sliding_window" in fields.section or fields.defaults.get("use_sliding_window") is False
-    if asked and not fields.flag("use_sliding_window"):
+    has_switch = "use_sliding_window" in fields.section or fields.defaults.get("use_sliding_window") is False
+    if has_switch and not fields.flag("use_sliding_window"):
         return None
     return fields.bound(*WINDOW)
 

@@ -37,8 +37,8 @@ def read_layers(fields: Fields, attention: Attention) -> list[Layer]:
         if not window_is_off(fields):
             bound(fields, WINDOW[0])
         kinds = ["full" if kind == "sliding" else kind for kind in kinds]
-    own = index_owners(fields, kinds, attention.latent)
-    index_dim = (fields.whole("index_head_dim", "indexer_head_dim") or 0) if any(own) else 0
+    has_indexer = index_owners(fields, kinds, attention.latent)
+    index_dim = (fields.whole("index_head_dim", "indexer_head_dim") or 0) if any(has_indexer) else 0
     mixers = {kind: mixer(fields, attention.hidden_size, kind) for kind in set(kinds) if holds_state(kind)}
     sharing = shared_layers(fields, count)
     crossing = cross_layers(fields, count)
@@ -49,7 +49,7 @@ def read_layers(fields: Fields, attention: Attention) -> list[Layer]:
             layers.append(Layer("none", None))
             continue
         layer = Layer("cross" if i in crossing else kind, heads, mixers.get(kind), i not in sharing)
-        layers.append(replace(layer, index_dim=index_dim) if own[i] else layer)
+        layers.append(replace(layer, index_dim=index_dim) if has_indexer[i] else layer)
     return layers
 
 
@@ -69,12 +69,12 @@ def index_owners(fields: Fields, kinds: list[str], latent: bool) -> list[bool]:
     """Layers with an indexer of their own (sparse MLA): all, or those that `indexer_types` calls full."""
     if not fields.has("index_head_dim", "indexer_head_dim"):
         return [False] * len(kinds)
-    listed = fields.entries("indexer_types")
-    if listed is not None:
-        if len(listed) != len(kinds) or any(entry not in ("full", "shared") for entry in listed):
+    entries = fields.entries("indexer_types")
+    if entries is not None:
+        if len(entries) != len(kinds) or any(entry not in ("full", "shared") for entry in entries):
             allowed = say("full or shared for each of {layers} layers", layers=len(kinds))
-            raise refusal(fields.path + "indexer_types", listed, allowed)
-        return [entry == "full" for entry in listed]
+            raise refusal(fields.path + "indexer_types", entries, allowed)
+        return [entry == "full" for entry in entries]
     owns = ("indexed", "compressed-4", "full") if latent else ("indexed", "compressed-4")
     return [kind in owns for kind in kinds]
 
@@ -103,18 +103,18 @@ def kv_groups(fields: Fields, layers: list[Layer], *, latent: bool, drafts: int 
     """Equal layers counted together; the drafts are full layers beside the model's own. Raises ConfigRefused."""
     keys: Counter[tuple[tuple[str, Any], ...]] = Counter()
     for layer in layers:
-        for part in kept(fields, layer, latent, drafts):
+        for part in cache_parts(fields, layer, latent, drafts):
             keys[tuple(part.items())] += ATTENTIONS_PER_LAYER.get(fields.model_type, 1)
     if drafts:
         full = next((layer for layer in reversed(layers) if layer.kind in ("full", "indexed", "both")), None)
         if full is None:
             raise ConfigRefused(say("draft_layers: given for a model without full attention layers to copy"))
-        for part in kept(fields, replace(full, mixer=None, kind="full", keeps=True), latent):
+        for part in cache_parts(fields, replace(full, mixer=None, kind="full", keeps=True), latent):
             keys[tuple(part.items())] += drafts
     return tuple(KvLayers(layers=count, **dict(key)) for key, count in keys.items())
 
 
-def kept(fields: Fields, layer: Layer, latent: bool, drafts: int = 0) -> list[dict[str, Any]]:
+def cache_parts(fields: Fields, layer: Layer, latent: bool, drafts: int = 0) -> list[dict[str, Any]]:
     """What one layer is of: attention, a state, both, a compressed part with its window, or nothing."""
     nothing = {"kv_heads": 0, "key_dim": 0, "value_dim": 0}
     parts: list[dict[str, Any]] = []

@@ -92,19 +92,19 @@ def parameters(fields: Fields, attention: Attention, layers: list[Layer]) -> Par
     if isinstance(width, list) and len(width) != len(layers):
         raise wrong_length(f"{fields.path}intermediate_size", len(width), len(layers))
     facts = class_facts(fields.model_type)
-    counted = Parameters(experts=moe.count, experts_per_token=moe.per_token)
-    embeddings(fields, counted, facts, attention.hidden_size, vocabulary)
+    totals = Parameters(experts=moe.count, experts_per_token=moe.per_token)
+    embeddings(fields, totals, facts, attention.hidden_size, vocabulary)
     widths = 0.0
     for i, layer in enumerate(layers):
-        add_attention(fields, counted, facts, attention, layer)
-        widths += add_mlp(fields, counted, facts, attention.hidden_size, layer, moe, width, i)
-    counted.mlp_width = widths / len(layers)
+        add_attention(fields, totals, facts, attention, layer)
+        widths += add_mlp(fields, totals, facts, attention.hidden_size, layer, moe, width, i)
+    totals.mlp_width = widths / len(layers)
     inputs, table = per_layer_inputs(fields, attention.hidden_size, len(layers))
-    counted.attention += block_index(fields, attention.hidden_size)
-    counted.attention += inputs + alternating_updates(fields, attention.hidden_size, len(layers))
-    counted.embedding += table
-    counted.small += compressed_head(fields, attention.hidden_size) if fields.has("o_lora_rank") else 0
-    return counted
+    totals.attention += block_index(fields, attention.hidden_size)
+    totals.attention += inputs + alternating_updates(fields, attention.hidden_size, len(layers))
+    totals.embedding += table
+    totals.small += compressed_head(fields, attention.hidden_size) if fields.has("o_lora_rank") else 0
+    return totals
 
 
 def says(fields: Fields, facts: dict[str, Any], name: str, key: str | None = None) -> bool:
@@ -113,35 +113,35 @@ def says(fields: Fields, facts: dict[str, Any], name: str, key: str | None = Non
     return fields.flag(fact) if isinstance(fact, str) else bool(fact)
 
 
-def embeddings(fields: Fields, counted: Parameters, facts: dict[str, Any], d: int, vocabulary: int) -> None:
+def embeddings(fields: Fields, totals: Parameters, facts: dict[str, Any], d: int, vocabulary: int) -> None:
     """Tables for tokens and positions, the head unless it is tied, the final norm."""
     inner = fields.whole("word_embed_proj_dim") or d
-    counted.embedding = (vocabulary + facts.get("rows_beyond", 0)) * inner + (2 * inner * d if inner != d else 0)
+    totals.embedding = (vocabulary + facts.get("rows_beyond", 0)) * inner + (2 * inner * d if inner != d else 0)
     tied = fields.tied()
-    counted.head = 0 if tied else vocabulary * inner
+    totals.head = 0 if tied else vocabulary * inner
     if says(fields, facts, "head_bias"):
-        counted.small += vocabulary
+        totals.small += vocabulary
     norm = 2 * d if facts.get("norm_bias") else d
-    counted.small += norm if facts.get("final_norm", True) else 0
-    counted.small += norm if facts.get("embedding_norm") else 0
+    totals.small += norm if facts.get("final_norm", True) else 0
+    totals.small += norm if facts.get("embedding_norm") else 0
     if "positions" in facts:
         key, beyond = facts["positions"]
-        counted.embedding += ((fields.size(key) or 0) + beyond) * d
+        totals.embedding += ((fields.size(key) or 0) + beyond) * d
 
 
-def add_attention(fields: Fields, counted: Parameters, facts: dict[str, Any], own: Attention, layer: Layer) -> None:
-    d = own.hidden_size
+def add_attention(fields: Fields, totals: Parameters, facts: dict[str, Any], shape: Attention, layer: Layer) -> None:
+    d = shape.hidden_size
     if layer.mixer is not None:
-        counted.attention += layer.mixer.matrices
-        counted.small += layer.mixer.small
+        totals.attention += layer.mixer.matrices
+        totals.small += layer.mixer.small
     if layer.heads is None:
         return
-    if own.latent:
+    if shape.latent:
         for _ in range(ATTENTIONS_PER_LAYER.get(fields.model_type, 1)):
-            add(counted, latent_attention(fields, d, layer))
+            add(totals, latent_attention(fields, d, layer))
         return
     if fields.has("o_lora_rank"):
-        add(counted, compressed_attention(fields, d, layer))
+        add(totals, compressed_attention(fields, d, layer))
         return
     heads = layer.heads if layer.keeps else replace(layer.heads, kv_heads=0)
     queries, keys, values = (
@@ -153,24 +153,24 @@ def add_attention(fields: Fields, counted: Parameters, facts: dict[str, Any], ow
         values = 0  # Gemma 4: full layers take V from K
     output = heads.query_heads * heads.value_dim
     gate = queries if says(fields, facts, "query_gate") else 0
-    counted.attention += d * (queries + gate + keys + values) + output * d
-    counted.attention += d * heads.query_heads if says(fields, facts, "head_gate") else 0
+    totals.attention += d * (queries + gate + keys + values) + output * d
+    totals.attention += d * heads.query_heads if says(fields, facts, "head_gate") else 0
     if says(fields, facts, "qkv_bias", "attention_bias"):
-        counted.small += queries + keys + values
+        totals.small += queries + keys + values
     if says(fields, facts, "out_bias", "attention_bias"):
-        counted.small += d
-    counted.small += query_key_norms(fields, facts, heads)
+        totals.small += d
+    totals.small += query_key_norms(fields, facts, heads)
     sinks = facts.get("window_sinks" if layer.kind == "sliding" and "window_sinks" in facts else "sinks", False)
     if fields.flag(sinks) if isinstance(sinks, str) else sinks:
-        counted.small += heads.query_heads
+        totals.small += heads.query_heads
     if layer.kind == "cross":
-        counted.small += 2 * heads.key_dim + 2  # Mllama: norms of queries and keys, two gates
+        totals.small += 2 * heads.key_dim + 2  # Mllama: norms of queries and keys, two gates
 
 
-def add(counted: Parameters, found: tuple[int, int]) -> None:
+def add(totals: Parameters, sizes: tuple[int, int]) -> None:
     """Matrices and small parameters of one attention."""
-    counted.attention += found[0]
-    counted.small += found[1]
+    totals.attention += sizes[0]
+    totals.small += sizes[1]
 
 
 def query_key_norms(fields: Fields, facts: dict[str, Any], heads: Heads) -> int:
@@ -188,16 +188,16 @@ def query_key_norms(fields: Fields, facts: dict[str, Any], heads: Heads) -> int:
 
 
 def dense_beside_experts(
-    fields: Fields, counted: Parameters, facts: dict[str, Any], d: int, moe: Experts, width: int | list[int] | None
+    fields: Fields, totals: Parameters, facts: dict[str, Any], d: int, moe: Experts, width: int | list[int] | None
 ) -> int:
     """MLPs in a layer that has experts too (Gemma 4 one, LongCat two); their width together."""
     number = int(facts.get("dense_beside_experts", 0))
-    own = number * width if isinstance(width, int) else 0
-    counted.mlp += 3 * d * own
+    dense_width = number * width if isinstance(width, int) else 0
+    totals.mlp += 3 * d * dense_width
     vectors = int(facts.get("beside_norms", 0))
-    counted.small += vectors * d + (moe.count if vectors else 0)
-    counted.router += d * (fields.whole("zero_expert_num", least=0) or 0)
-    return own
+    totals.small += vectors * d + (moe.count if vectors else 0)
+    totals.router += d * (fields.whole("zero_expert_num", least=0) or 0)
+    return dense_width
 
 
 def norms(fields: Fields, facts: dict[str, Any]) -> int:
@@ -213,7 +213,7 @@ def norms(fields: Fields, facts: dict[str, Any]) -> int:
 
 def add_mlp(
     fields: Fields,
-    counted: Parameters,
+    totals: Parameters,
     facts: dict[str, Any],
     d: int,
     layer: Layer,
@@ -225,23 +225,23 @@ def add_mlp(
     matrices = 2 if facts.get("mlp", "gated") == "plain" else 3
     norm = (2 if facts.get("norm_bias") else 1) * d
     empty = fields.has("block_configs") and layer.heads is None  # then there is no norm before it either
-    counted.small += (norms(fields, facts) - (1 if empty else 0)) * norm + int(facts.get("extra_per_layer", 0))
+    totals.small += (norms(fields, facts) - (1 if empty else 0)) * norm + int(facts.get("extra_per_layer", 0))
     if moe.layers[i]:
-        counted.expert += matrices * (moe.latent or d) * moe.width
-        counted.mlp += 2 * d * moe.latent
-        counted.router += d * moe.count
-        counted.mlp += matrices * d * moe.shared_width
-        counted.small += d if facts.get("shared_gate") and moe.shared_width else 0
-        counted.small += moe.count if facts.get("router_bias") else 0
+        totals.expert += matrices * (moe.latent or d) * moe.width
+        totals.mlp += 2 * d * moe.latent
+        totals.router += d * moe.count
+        totals.mlp += matrices * d * moe.shared_width
+        totals.small += d if facts.get("shared_gate") and moe.shared_width else 0
+        totals.small += moe.count if facts.get("router_bias") else 0
         if facts.get("expert_bias"):
-            counted.small += moe.count * ((matrices - 1) * moe.width + d)
-        beside = dense_beside_experts(fields, counted, facts, d, moe, width)
+            totals.small += moe.count * ((matrices - 1) * moe.width + d)
+        beside = dense_beside_experts(fields, totals, facts, d, moe, width)
         return float(moe.per_token * moe.width + moe.shared_width + beside)
-    own = width[i] if isinstance(width, list) else int(width or 0)
+    dense_width = width[i] if isinstance(width, list) else int(width or 0)
     if moe.no_mlp[i]:
         return 0.0
-    own *= 2 if fields.section.get("use_double_wide_mlp") and not layer.keeps else 1
-    counted.mlp += matrices * d * own
+    dense_width *= 2 if fields.section.get("use_double_wide_mlp") and not layer.keeps else 1
+    totals.mlp += matrices * d * dense_width
     if says(fields, facts, "mlp_bias", "mlp_bias"):
-        counted.small += (matrices - 1) * own + d
-    return float(own)
+        totals.small += (matrices - 1) * dense_width + d
+    return float(dense_width)

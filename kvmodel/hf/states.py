@@ -86,8 +86,8 @@ def gated_delta(fields: Fields, hidden_size: int) -> Mixer:
 
 def kimi_delta(fields: Fields, hidden_size: int) -> Mixer:
     """Kimi delta attention: q, k and v each with a convolution, gates of low rank D."""
-    own = fields.part("linear_attn_config")
-    source = own if own.section else fields
+    config = fields.part("linear_attn_config")
+    source = config if config.section else fields
     heads = source.dimension("linear attention's heads", "num_heads", "linear_num_heads", "num_attention_heads")
     dim = source.dimension("linear attention's head width", "linear_head_dim", "head_dim")
     kernel = source.dimension("the convolution's length", "short_conv_kernel_size", "linear_conv_kernel_dim")
@@ -103,8 +103,8 @@ def mamba1(fields: Fields, hidden_size: int) -> Mixer:
     inner = inner or (fields.whole("mamba_expand", "expand") or 2) * hidden_size
     states = fields.dimension("the state's width", "mamba_d_state", "state_size", "ssm_state_size")
     kernel = fields.dimension("the convolution's length", "mamba_d_conv", "conv_kernel")
-    found = fields.given("mamba_dt_rank", "time_step_rank")
-    automatic = found is None or found[1] == "auto"
+    rank_entry = fields.given("mamba_dt_rank", "time_step_rank")
+    automatic = rank_entry is None or rank_entry[1] == "auto"
     rank = -(-hidden_size // 16) if automatic else fields.whole("mamba_dt_rank", "time_step_rank") or 1
     heads = fields.whole("n_mamba_heads") or 1  # Zamba splits d_inner into heads
     matrices = hidden_size * 2 * inner + inner * (rank + 2 * states) + rank * inner + inner * hidden_size
@@ -132,9 +132,9 @@ def mamba2(fields: Fields, hidden_size: int) -> Mixer:
 
 
 def mamba2_head_dim(fields: Fields, hidden_size: int, heads: int) -> int:
-    found = fields.given("mamba_head_dim", "mamba_d_head", "mamba_headdim", "head_dim")
-    if found is not None and found[1] != "auto":
-        return fields.dimension("the mixer's head width", found[0])
+    entry = fields.given("mamba_head_dim", "mamba_d_head", "mamba_headdim", "head_dim")
+    if entry is not None and entry[1] != "auto":
+        return fields.dimension("the mixer's head width", entry[0])
     return (fields.whole("mamba_expand", "expand") or 2) * hidden_size // heads
 
 

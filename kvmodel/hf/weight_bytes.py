@@ -42,18 +42,18 @@ class WeightBytes:
     method: str
 
 
-def weight_bytes(config: Mapping[str, Any], fields: Fields, counted: Parameters) -> WeightBytes:
+def weight_bytes(config: Mapping[str, Any], fields: Fields, totals: Parameters) -> WeightBytes:
     """Embeddings, head, norms and routers stay in the checkpoint's dtype; so do parts that the file excludes."""
     plain = plain_bytes(fields)
     method, quantised = quantised_bytes(config, fields)
     if quantised is None:
-        return WeightBytes(counted.total * plain, plain, plain, "none")
+        return WeightBytes(totals.total * plain, plain, plain, "none")
     skipped = dict.fromkeys(PARTS, 1.0) if method in EXPERTS_ONLY else skipped_shares(config, fields)
     attention_rate, mlp_rate = (quantised + (plain - quantised) * skipped[part] for part in ("attention", "mlp"))
-    layers = counted.attention * attention_rate + counted.mlp * mlp_rate + counted.router * plain
-    rest = (counted.embedding + counted.head + counted.small) * plain
-    routed = counted.experts * counted.expert * quantised
-    per_layer = layers / counted.layer_matrices if counted.layer_matrices else plain
+    layers = totals.attention * attention_rate + totals.mlp * mlp_rate + totals.router * plain
+    rest = (totals.embedding + totals.head + totals.small) * plain
+    routed = totals.experts * totals.expert * quantised
+    per_layer = layers / totals.layer_matrices if totals.layer_matrices else plain
     return WeightBytes(layers + rest + routed, round(per_layer, 9), round(quantised, 9), method)
 
 
@@ -78,28 +78,28 @@ def quantization(config: Mapping[str, Any], fields: Fields) -> Mapping[str, Any]
 
 def quantised_bytes(config: Mapping[str, Any], fields: Fields) -> tuple[str, float | None]:
     """Name of the method and bytes of a quantised weight with its scales; None where nothing is quantised."""
-    own = quantization(config, fields)
-    if not own:
+    settings = quantization(config, fields)
+    if not settings:
         return "none", None
-    names = (own.get(key) for key in ("quant_algo", "quant_method", "fmt"))
+    names = (settings.get(key) for key in ("quant_algo", "quant_method", "fmt"))
     method = next((name for name in names if name and isinstance(name, str)), "").lower()
-    weights, bits = group_of(own)
+    weights, bits = group_of(settings)
     if bits is None:
-        bits = 4 if own.get("load_in_4bit") else BITS.get(method, 8)
-    group = weights.get("group_size", own.get("group_size", own.get("q_group_size")))
+        bits = 4 if settings.get("load_in_4bit") else BITS.get(method, 8)
+    group = weights.get("group_size", settings.get("group_size", settings.get("q_group_size")))
     usable = isinstance(group, int) and not isinstance(group, bool) and 0 < group <= LARGEST_GROUP
     size = float(group) if usable else DEFAULT_GROUP.get(method, math.inf)
-    block = own.get("weight_block_size")
+    block = settings.get("weight_block_size")
     if isinstance(block, list) and all(isinstance(side, int) and 0 < side <= LARGEST_GROUP for side in block) and block:
         size = float(math.prod(block))
     scale = 4.0 if isinstance(block, list) else SCALE_BYTES.get(method, 2.0)
     return method or "unnamed", bits / 8 + scale / size
 
 
-def group_of(own: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None]:
+def group_of(settings: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None]:
     """The part that describes weights (compressed-tensors has it in a group), and their bits where it says so."""
-    weights: Mapping[str, Any] = own
-    groups = own.get("config_groups")
+    weights: Mapping[str, Any] = settings
+    groups = settings.get("config_groups")
     if isinstance(groups, dict):
         for group in groups.values():
             if isinstance(group, dict) and isinstance(group.get("weights"), dict):
@@ -120,8 +120,8 @@ def skipped_shares(config: Mapping[str, Any], fields: Fields) -> dict[str, float
 
     A pattern without a layer's number means all of them.
     """
-    own = quantization(config, fields)
-    names = own.get("modules_to_not_convert") or own.get("ignore") or own.get("exclude_modules") or []
+    settings = quantization(config, fields)
+    names = settings.get("modules_to_not_convert") or settings.get("ignore") or settings.get("exclude_modules") or []
     texts = (
         [name for name in names if isinstance(name, str) and "vision" not in name] if isinstance(names, list) else []
     )
@@ -141,29 +141,29 @@ def skipped_share(names: list[str], layers: int) -> float:
 
 def asks_for_narrow_kv(config: Mapping[str, Any], fields: Fields) -> bool:
     """Whether the checkpoint brings scales for an 8-bit cache; a cache has its own dtype all the same."""
-    own = quantization(config, fields)
-    scheme = own.get("kv_cache_scheme")
-    return bool(own.get("kv_cache_quant_algo")) or (isinstance(scheme, dict) and scheme.get("num_bits") == 8)
+    settings = quantization(config, fields)
+    scheme = settings.get("kv_cache_scheme")
+    return bool(settings.get("kv_cache_quant_algo")) or (isinstance(scheme, dict) and scheme.get("num_bits") == 8)
 
 
 @dataclass(frozen=True)
-class Counted:
+class Weights:
     """Both None where they are not counted; `notes` say what a reader should know of them, a sentence each."""
 
     parameters: Parameters | None
-    stored: WeightBytes | None
+    sizes: WeightBytes | None
     notes: tuple[str, ...]
 
 
-def count(config: Mapping[str, Any], fields: Fields, own: Attention, layers: list[Layer]) -> Counted:
+def count(config: Mapping[str, Any], fields: Fields, shape: Attention, layers: list[Layer]) -> Weights:
     try:
-        counted = parameters(fields, own, layers)
-        stored = weight_bytes(config, fields, counted) if counted else None
+        totals = parameters(fields, shape, layers)
+        sizes = weight_bytes(config, fields, totals) if totals else None
     except ConfigRefused as error:
-        return Counted(None, None, (say("parameters are not counted: {reason}", reason=error),))
-    if counted is None:
+        return Weights(None, None, (say("parameters are not counted: {reason}", reason=error),))
+    if totals is None:
         short = say("parameters are not counted: the file or what is known of its class is too short for them")
-        return Counted(None, None, (short,))
+        return Weights(None, None, (short,))
     notes = []
     if not checked(fields.model_type):
         notes.append(
@@ -175,4 +175,4 @@ def count(config: Mapping[str, Any], fields: Fields, own: Attention, layers: lis
     others = [name for name in OTHER_PARTS if isinstance(config.get(name), dict)]
     if others:
         notes.append(say("weights are the language model's alone, without {parts}", parts=", ".join(others)))
-    return Counted(counted, stored, tuple(notes))
+    return Weights(totals, sizes, tuple(notes))

@@ -18,11 +18,11 @@ EXACT, HYBRID_OFF = "exact", "hybrid-off"
 def engine_layers(layers: Iterable[KvLayers], bytes_per_value: float) -> tuple[KvLayers, ...]:
     """Groups as engines keep them: index keys in 8 bits whatever the cache's width, written as values of that width."""
 
-    def own(group: KvLayers) -> KvLayers:
+    def widened(group: KvLayers) -> KvLayers:
         index = float(kv_cache.index_bytes(group.index_dim, 1))
         return replace(group, index_dim=0, key_dim=group.key_dim + round(index / bytes_per_value))
 
-    return tuple(own(group) if group.index_dim else group for group in layers)
+    return tuple(widened(group) if group.index_dim else group for group in layers)
 
 
 def stage_layers(layers: Iterable[KvLayers], pp: int) -> tuple[KvLayers, ...]:
@@ -37,10 +37,10 @@ def expanded_latent(layers: Iterable[KvLayers], heads: int, head_dim: int) -> tu
     """
     padded = 2 ** math.ceil(math.log2(head_dim))
 
-    def own(group: KvLayers) -> KvLayers:
+    def full(group: KvLayers) -> KvLayers:
         return replace(group, kind="full", kv_heads=heads, key_dim=padded, value_dim=padded, index_dim=0)
 
-    return tuple(own(group) if group.kind == "mla" else group for group in layers)
+    return tuple(full(group) if group.kind == "mla" else group for group in layers)
 
 
 def with_window_slack(layers: Iterable[KvLayers], tokens: int) -> tuple[KvLayers, ...]:
@@ -63,7 +63,7 @@ class Kept:
     growth_bytes_per_token: float
 
 
-def kept(case: Case) -> list[Kept]:
+def sizes(case: Case) -> list[Kept]:
     """The exact size first, then each way that gives another number for this model.
 
     "in-flight" adds a step's tokens to each window (vLLM 0.33, `SlidingWindowSpec`), "hybrid-off" keeps all tokens in
@@ -71,23 +71,23 @@ def kept(case: Case) -> list[Kept]:
     """
     model = catalog.model(case.model)
     width = BYTES_PER_VALUE[case.kv_dtype]
-    held: dict[str, Any] = {"bytes_per_value": width, "tp": case.tp}
+    storage: dict[str, Any] = {"bytes_per_value": width, "tp": case.tp}
     layers = {
         EXACT: model.kv_layers,
         "in-flight": with_window_slack(model.kv_layers, case.max_num_batched_tokens),
         "index-8-bit": engine_layers(model.kv_layers, width),
         "expanded": expanded_latent(model.kv_layers, model.num_attention_heads, model.qk_head_dim),
     }
-    found = [
+    rows = [
         Kept(
             mode,
-            float(kv_cache.kv_bytes(groups, case.tokens, **held)),
-            float(kv_cache.growth_bytes_per_token(groups, **held)),
+            float(kv_cache.kv_bytes(groups, case.tokens, **storage)),
+            float(kv_cache.growth_bytes_per_token(groups, **storage)),
         )
         for mode, groups in layers.items()
     ]
     none, one, all_tokens = (
-        float(kv_cache.kv_bytes_hybrid_off(model.kv_layers, tokens, **held)) for tokens in (0, 1, case.tokens)
+        float(kv_cache.kv_bytes_hybrid_off(model.kv_layers, tokens, **storage)) for tokens in (0, 1, case.tokens)
     )
-    found.insert(1, Kept(HYBRID_OFF, all_tokens, one - none))
-    return [way for way in found if way.mode == EXACT or way.kv_bytes != found[0].kv_bytes]
+    rows.insert(1, Kept(HYBRID_OFF, all_tokens, one - none))
+    return [way for way in rows if way.mode == EXACT or way.kv_bytes != rows[0].kv_bytes]

@@ -155,8 +155,8 @@ def request_bytes(
 ) -> float:
     """KV of one request of `tokens` tokens on the fullest GPU, in whole blocks, as an engine keeps it. [bytes]"""
     layers = as_kept.stage_layers(as_kept.engine_layers(model.kv_layers, bytes_per_value), pp)
-    held: dict[str, Any] = {"block_tokens": block_tokens, "bytes_per_value": bytes_per_value, "tp": tp}
-    return float(kv_cache.kv_bytes_in_blocks(layers, tokens, **held))
+    storage: dict[str, Any] = {"block_tokens": block_tokens, "bytes_per_value": bytes_per_value, "tp": tp}
+    return float(kv_cache.kv_bytes_in_blocks(layers, tokens, **storage))
 
 
 def pool_report(
@@ -178,13 +178,13 @@ def pool_report(
     ------
     DoesNotFit : the weights leave no room, or not one request of `max_model_len` fits.
     """
-    spent: dict[str, Any] = {"utilization": utilization, "peak_bytes": peak_bytes}
-    budget = memory_budget(model, gpu, tp=tp, pp=pp, max_num_batched_tokens=max_num_batched_tokens, **spent)
+    limits: dict[str, Any] = {"utilization": utilization, "peak_bytes": peak_bytes}
+    budget = memory_budget(model, gpu, tp=tp, pp=pp, max_num_batched_tokens=max_num_batched_tokens, **limits)
     pool = require_pool(budget, model, gpu, tp)
-    held: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[kv_dtype], "tp": tp}
-    one_request = request_bytes(model, max_model_len, block_tokens=block_tokens, pp=pp, **held)
+    storage: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[kv_dtype], "tp": tp}
+    one_request = request_bytes(model, max_model_len, block_tokens=block_tokens, pp=pp, **storage)
     if one_request > pool:
-        kinds = printouts.pages(model.kv_layers, pp=pp, block_tokens=block_tokens, **held)
+        kinds = printouts.pages(model.kv_layers, pp=pp, block_tokens=block_tokens, **storage)
         longest = printouts.longest_request(
             pool, kinds, most=max_model_len, max_num_batched_tokens=max_num_batched_tokens
         )
@@ -199,7 +199,7 @@ def pool_report(
             )
         )
     concurrency = pool / one_request
-    block = block_tokens * printouts.rank_bytes_per_token(model.kv_layers, pp=pp, **held)
+    block = block_tokens * printouts.rank_bytes_per_token(model.kv_layers, pp=pp, **storage)
     blocks = int(pool // block) if block else 0
     low, high = pool_range_bytes(budget)
     return {

@@ -72,10 +72,10 @@ def kv_bytes_in_blocks(
 ) -> Numbers:
     """As :func:`kv_bytes`, with every layer's tokens rounded up to whole blocks: what is held and what moves."""
 
-    def held(group: KvLayers) -> Numbers:
+    def block_tokens_of(group: KvLayers) -> Numbers:
         return blocks(np.minimum(tokens, group.bound_tokens), block_tokens) * block_tokens
 
-    return _summed(layers, held, bytes_per_value, tp)
+    return _summed(layers, block_tokens_of, bytes_per_value, tp)
 
 
 def kv_bytes_hybrid_off(

@@ -38,7 +38,7 @@ class Lever:
 
 def levers(startup: Startup) -> list[Lever]:
     """As it is, then each change alone that applies."""
-    return [Lever("now", "", plan(startup)), *(Lever(*found) for found in _each(_changes(startup)))]
+    return [Lever("now", "", plan(startup)), *(Lever(*change) for change in _each(_changes(startup)))]
 
 
 def _changes(startup: Startup) -> Iterator[tuple[str, str, Startup]]:
@@ -82,26 +82,26 @@ def ways(startup: Startup) -> list[Lever]:
     """Changes of which each alone lets the engine start: the least of its kind, GPUs of the catalog by their memory."""
     now = plan(startup)
     single = (Lever(*each) for each in _each(_changes(startup)) if each[0] not in SOUGHT)
-    found = [lever for lever in single if lever.plan.starts]
+    starting = [lever for lever in single if lever.plan.starts]
     if now.longest_tokens:
         shorter = replace(startup, max_model_len=now.longest_tokens)
-        found.append(Lever("max_model_len", str(now.longest_tokens), plan(shorter)))
+        starting.append(Lever("max_model_len", str(now.longest_tokens), plan(shorter)))
     wider = (Lever("tp", str(each.tp), plan(replace(startup, case=each))) for each in _wider(startup.case))
-    found += islice((lever for lever in wider if lever.plan.starts), 1)
+    starting += islice((lever for lever in wider if lever.plan.starts), 1)
     larger = sorted((catalog.gpu(name) for name in catalog.gpu_ids()), key=lambda gpu: gpu.memory_bytes)
     others = (Lever("gpu", gpu.id, plan(replace(startup, case=replace(startup.case, gpu=gpu.id)))) for gpu in larger)
-    return found + list(islice((lever for lever in others if lever.plan.starts), NAMED_GPUS))
+    return starting + list(islice((lever for lever in others if lever.plan.starts), NAMED_GPUS))
 
 
 def freed_bytes(then: Plan, now: Plan) -> float:
     """What a pool that is full now has free after a change, on each GPU: its gain, and what the same KV takes less."""
-    kept = max(now.pool_bytes, 0.0) * then.mean_bytes / now.mean_bytes
-    return then.pool_bytes - (kept if now.pool_bytes > 0 else now.pool_bytes)
+    same_kv_bytes = max(now.pool_bytes, 0.0) * then.mean_bytes / now.mean_bytes
+    return then.pool_bytes - (same_kv_bytes if now.pool_bytes > 0 else now.pool_bytes)
 
 
-def as_rows(found: list[Lever]) -> list[dict[str, Any]]:
+def as_rows(every_lever: list[Lever]) -> list[dict[str, Any]]:
     """For JSON: what each change frees, the pool it gives, and requests of full length that fit then."""
-    now = found[0].plan
+    now = every_lever[0].plan
     return [
         {
             "lever": lever.name,
@@ -109,5 +109,5 @@ def as_rows(found: list[Lever]) -> list[dict[str, Any]]:
             "pool_bytes": lever.plan.pool_bytes,
             "requests": lever.plan.full_requests,
         }
-        for lever in found
+        for lever in every_lever
     ]

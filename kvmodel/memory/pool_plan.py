@@ -43,15 +43,15 @@ class Startup:
     @property
     def longest(self) -> int:
         """Tokens of the longest request that is allowed."""
-        own = catalog.model(self.case.model).max_position_embeddings
-        return self.max_model_len or own or UNKNOWN_MAX_MODEL_LEN
+        positions = catalog.model(self.case.model).max_position_embeddings
+        return self.max_model_len or positions or UNKNOWN_MAX_MODEL_LEN
 
     @property
     def share(self) -> float:
         return assumptions.value("memory", "utilization") if self.utilization is None else self.utilization
 
     @property
-    def held(self) -> dict[str, Any]:
+    def storage(self) -> dict[str, Any]:
         """How wide KV is kept and over how many GPUs it is split."""
         return {"bytes_per_value": BYTES_PER_VALUE[self.case.kv_dtype], "tp": self.case.tp, "pp": self.pp}
 
@@ -118,8 +118,8 @@ def plan(startup: Startup) -> Plan:
     """Raises CatalogError where weights are not known, CaseError for a model that keeps no KV."""
     case, model = startup.case, catalog.model(startup.case.model)
     budget = budget_of(startup)
-    kinds = printouts.pages(model.kv_layers, block_tokens=case.block_tokens, **startup.held)
-    printed = printed_by_engine.prints(
+    kinds = printouts.pages(model.kv_layers, block_tokens=case.block_tokens, **startup.storage)
+    lines = printed_by_engine.prints(
         case, budget.pool_bytes, max_model_len=startup.longest, pp=startup.pp, dcp=startup.dcp,
         swap_gib=startup.swap_gib, draft_tokens=startup.draft_tokens,
     )  # fmt: skip
@@ -141,7 +141,7 @@ def plan(startup: Startup) -> Plan:
             budget.pool_bytes, kinds, most=startup.longest, max_num_batched_tokens=case.max_num_batched_tokens,
             **settings,
         ),
-        printed=printed,
+        printed=lines,
     )  # fmt: skip
 
 

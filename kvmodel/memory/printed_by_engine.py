@@ -24,12 +24,12 @@ def prints(
 ) -> dict[str, Printed]:
     """One pool in the words of every engine; "vllm-hybrid-off" charges window layers in full."""
     layers = catalog.model(case.model).kv_layers
-    held: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[case.kv_dtype], "tp": case.tp, "pp": pp}
-    rate = printouts.rank_bytes_per_token(layers, **held)
+    storage: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[case.kv_dtype], "tp": case.tp, "pp": pp}
+    rate = printouts.rank_bytes_per_token(layers, **storage)
     length: dict[str, Any] = {"max_model_len": max_model_len}
     batched: dict[str, Any] = {**length, "max_num_batched_tokens": case.max_num_batched_tokens, "dcp": dcp}
-    hybrid = printouts.pages(layers, block_tokens=case.block_tokens, **held)
-    plain = printouts.pages(layers, block_tokens=case.block_tokens, hybrid=False, **held)
+    hybrid = printouts.pages(layers, block_tokens=case.block_tokens, **storage)
+    plain = printouts.pages(layers, block_tokens=case.block_tokens, hybrid=False, **storage)
     lines = {
         "vllm": printouts.v1(pool_bytes, hybrid, draft_tokens=draft_tokens, **batched),
         "vllm-v1": printouts.v1(pool_bytes, hybrid, generation="vllm-v1", draft_tokens=draft_tokens, **batched),
@@ -50,8 +50,8 @@ def host_pool(case: Case, host_gib: float | None, *, max_model_len: int, pp: int
     """What an offload pool in host memory holds: each GPU has an equal share of it. Nothing where none is asked for."""
     if host_gib is None:
         return {}
-    layers, held = catalog.model(case.model).kv_layers, {"bytes_per_value": BYTES_PER_VALUE[case.kv_dtype]}
-    rate = printouts.rank_bytes_per_token(layers, **held, tp=case.tp, pp=pp)
+    layers, storage = catalog.model(case.model).kv_layers, {"bytes_per_value": BYTES_PER_VALUE[case.kv_dtype]}
+    rate = printouts.rank_bytes_per_token(layers, **storage, tp=case.tp, pp=pp)
     share = host_gib * GIB / (case.tp * pp)
     tokens = printouts.host_pool_tokens(share, rate, block_tokens=case.block_tokens)
     return {"host_pool_bytes_per_gpu": share, "host_pool_tokens": tokens, "host_requests": tokens / max_model_len}

@@ -126,8 +126,8 @@ def pages(
         kind = group.kind if group.kind in ("sliding", "chunked", "state") else "full"
         kind = "full" if kind in ("sliding", "chunked") and not hybrid else kind
         kinds.setdefault((kind, group.bound_tokens if kind in ("sliding", "chunked") else math.inf), []).append(group)
-    held = [kind_pages(*key, groups, bytes_per_value, tp, block_tokens) for key, groups in kinds.items()]
-    return one_page_size(held, block_tokens)
+    kind_list = [kind_pages(*key, groups, bytes_per_value, tp, block_tokens) for key, groups in kinds.items()]
+    return one_page_size(kind_list, block_tokens)
 
 
 def kind_pages(
@@ -178,11 +178,11 @@ def v1(
     size = group_size([kind.layers for kind in kinds], NEARLY_EQUAL[generation])
     number = [math.ceil(kind.layers / size) for kind in kinds]
     blocks = max(0, int(min(np.atleast_1d(pool_bytes)) // block))
-    held = [
+    kind_blocks = [
         request_blocks(kind, max_model_len, max_num_batched_tokens, dcp=dcp, draft_tokens=draft_tokens)
         for kind in kinds
     ]
-    per_request = sum(count * needed for count, needed in zip(number, held, strict=True))
+    per_request = sum(count * blocks_of_one for count, blocks_of_one in zip(number, kind_blocks, strict=True))
     concurrency = blocks / per_request
     least = min((kind.block_tokens for kind in kinds if kind.kind != "state"), default=kinds[0].block_tokens)
     in_every_group = blocks // sum(number) * least * dcp

@@ -60,11 +60,11 @@ def _vllm_v0(plan: Plan, line: Printed, longest: int) -> list[str]:
 
 def _sglang(plan: Plan, line: Printed, longest: int) -> list[str]:
     keys, values = vector_widths(catalog.model(plan.startup.case.model).kv_layers)
-    held = max(plan.pool_bytes, 0.0) / GIB
+    pool_gib = max(plan.pool_bytes, 0.0) / GIB
     if not values:
-        return [f"KV Cache is allocated. #tokens: {line.tokens}, KV size: {held:.2f} GB"]
-    of_keys = held * keys / (keys + values)
-    sizes = f"K size: {of_keys:.2f} GB, V size: {held - of_keys:.2f} GB"
+        return [f"KV Cache is allocated. #tokens: {line.tokens}, KV size: {pool_gib:.2f} GB"]
+    of_keys = pool_gib * keys / (keys + values)
+    sizes = f"K size: {of_keys:.2f} GB, V size: {pool_gib - of_keys:.2f} GB"
     return [f"KV Cache is allocated. #tokens: {line.tokens}, {sizes}"]
 
 
@@ -74,8 +74,8 @@ def _trt_llm(plan: Plan, line: Printed, longest: int) -> list[str]:
 
 def vector_widths(layers: tuple[KvLayers, ...]) -> tuple[int, int]:
     """Values of keys and of values that a token adds in all layers together; none of values for latents."""
-    kept = [(group.layers * group.kv_heads, group) for group in layers]
-    return sum(n * group.key_dim for n, group in kept), sum(n * group.value_dim for n, group in kept)
+    vectors = [(group.layers * group.kv_heads, group) for group in layers]
+    return sum(n * group.key_dim for n, group in vectors), sum(n * group.value_dim for n, group in vectors)
 
 
 _LINES = {"vllm": _vllm, "vllm-v1": _vllm_v1, "vllm-v0": _vllm_v0, "sglang": _sglang, "trt-llm": _trt_llm}

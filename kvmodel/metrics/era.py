@@ -46,21 +46,21 @@ def detected(product: str, scrape: Scrape) -> Era:
     """The era of a scrape. Versions are read for vLLM alone: the other engines' names are known of one release each."""
     if product != "vllm":
         return Era(product)
-    found = list(evidence(scrape))
-    eras = {str(row["era"]) for row in found if "era" in row}
+    bounds = list(evidence(scrape))
+    eras = {str(row["era"]) for row in bounds if "era" in row}
     name = eras.pop() if len(eras) == 1 else None
     if name is not None:
-        found.append(catalog.table("eras")["era"][name])
-    since = max((row["since"] for row in found if row.get("since")), key=releases.release, default=None)
-    gone = min((row["gone"] for row in found if row.get("gone")), key=releases.release, default=None)
+        bounds.append(catalog.table("eras")["era"][name])
+    since = max((row["since"] for row in bounds if row.get("since")), key=releases.release, default=None)
+    gone = min((row["gone"] for row in bounds if row.get("gone")), key=releases.release, default=None)
     crossed = since is not None and gone is not None and releases.release(since) >= releases.release(gone)
     if crossed or len(eras) > 1:
         return Era(product, name, mixed=True)
     return Era(product, name, since, gone)
 
 
-def given(product: str, version: str, seen: str | None = None) -> Era:
-    """The era of a version that the reader knows; `seen` is what a scrape shows of 0.8 to 0.10, which had both engines.
+def given(product: str, version: str, generation: str | None = None) -> Era:
+    """The era of a version that the reader knows; `generation` is what a scrape shows of 0.8 to 0.10, which had both.
 
     Raises CaseError where it is no version.
     """
@@ -68,12 +68,12 @@ def given(product: str, version: str, seen: str | None = None) -> Era:
     text = ".".join(str(number) for number in (*numbers, 0, 0)[: max(3, len(numbers))])
     old = product == "vllm" and numbers < releases.release("0.8.0")
     new = product == "vllm" and numbers >= releases.release("0.11.0")
-    return Era(product, "V0" if old else "V1" if new else seen, text, text + EXACT)
+    return Era(product, "V0" if old else "V1" if new else generation, text, text + EXACT)
 
 
 def evidence(scrape: Scrape) -> Iterator[dict[str, str]]:
     """The rows that the scrape's names and labels bear out."""
-    names = {own[1] for name in scrape.sampled if (own := metric_names.own_name(name)) is not None}
+    names = {engine_name[1] for name in scrape.sampled if (engine_name := metric_names.own_name(name)) is not None}
     names |= {name.rsplit("_", 1)[0] for name in names if name.endswith(("_bucket", "_sum", "_count"))}
     for entry in releases.entries():
         if entry.kind == "metric" and entry.name in names:
@@ -92,8 +92,8 @@ def evidence(scrape: Scrape) -> Iterator[dict[str, str]]:
 
 def own_spelling(name: str) -> str:
     """The engine's own spelling of a name."""
-    own = metric_names.own_name(name)
-    return own[1] if own else name
+    engine_name = metric_names.own_name(name)
+    return engine_name[1] if engine_name else name
 
 
 def lacking(row: dict[str, str], configs: Iterable[dict[str, str]]) -> bool:
@@ -131,6 +131,6 @@ def standing(flag: str, era: Era, known_from: str | None = None) -> Standing | N
     return Standing(as_of=since) if exact is None and era.since is None else Standing(needs=since)
 
 
-def at_least(version: str | None, wanted: str) -> bool:
+def at_least(version: str | None, least: str) -> bool:
     """Whether a version that may not be known is at least another."""
-    return version is not None and releases.release(version) >= releases.release(wanted)
+    return version is not None and releases.release(version) >= releases.release(least)

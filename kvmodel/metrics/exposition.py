@@ -61,7 +61,7 @@ class Scrape:
     notes: tuple[str, ...] = ()
 
 
-def read_scrape(data: bytes | str, wanted: Callable[[str], bool], *, what: str = "SCRAPE") -> Scrape:
+def read_scrape(data: bytes | str, is_wanted: Callable[[str], bool], *, what: str = "SCRAPE") -> Scrape:
     """The samples whose name is wanted. Raises CaseError, one sentence, for what is no scrape at all.
 
     Negative, infinite and NaN values are "not reported", and so are those that spell None.
@@ -69,52 +69,52 @@ def read_scrape(data: bytes | str, wanted: Callable[[str], bool], *, what: str =
     notes: list[str] = []
     text = as_text(data, notes, what)
     refuse_other_formats(text, what)
-    found, read, described, broken, twice = cut(text, wanted)
-    if len(found) > MOST_SERIES:
-        told = {"what": what, "most": MOST_SERIES}
-        raise CaseError(say("{what}: more than {most:,} series of engines; allowed: fewer engines at a time", **told))
-    samples, refused = parsed(found, what)
+    series, names, comment_names, broken, twice = cut(text, is_wanted)
+    if len(series) > MOST_SERIES:
+        values = {"what": what, "most": MOST_SERIES}
+        raise CaseError(say("{what}: more than {most:,} series of engines; allowed: fewer engines at a time", **values))
+    samples, bad_labels = parsed(series, what)
     places = [(text.count("\n", 0, start) + 1, line) for start, line in broken[:NAMED]]
-    notes += broken_notes(places + refused, len(broken) + len(refused))
+    notes += broken_notes(places + bad_labels, len(broken) + len(bad_labels))
     if twice:
         notes.append(say("{twice:,} series stand in it twice; the later value counts", twice=twice))
-    return Scrape(samples, frozenset(read), frozenset(described), tuple(notes))
+    return Scrape(samples, frozenset(names), frozenset(comment_names), tuple(notes))
 
 
 Series = dict[tuple[str, str], float | None]  # by name and text of the labels
 
 
 def cut(
-    text: str, wanted: Callable[[str], bool]
+    text: str, is_wanted: Callable[[str], bool]
 ) -> tuple[Series, dict[str, bool], set[str], list[tuple[int, str]], int]:
     """Wanted series, names and whether each is wanted, names in comments, broken lines, and how many came twice."""
-    found: Series = {}
-    read: dict[str, bool] = {}
-    described: set[str] = set()
+    series: Series = {}
+    names: dict[str, bool] = {}
+    comment_names: set[str] = set()
     broken: list[tuple[int, str]] = []
     twice = 0
     for match in LINE.finditer(text):
-        name, labels, written, comment, other = match.groups()
+        name, labels, number, comment, other = match.groups()
         if name is None:
-            if comment is not None and (told := COMMENT.match(comment)):
-                described.add(told[1])
+            if comment is not None and (declaration := COMMENT.match(comment)):
+                comment_names.add(declaration[1])
             elif other is not None and not other.lstrip().startswith('{"'):
                 # a quoted name is allowed since Prometheus 3, and no engine has one
                 broken.append((match.start(), other))
             continue
-        keep = read.get(name)
+        keep = names.get(name)
         if keep is None:
-            keep = read[name] = wanted(name)
+            keep = names[name] = is_wanted(name)
         if keep:
-            value = number_of(written)
-            unread = value is None and written.lstrip("+-").lower() not in NOT_REPORTED
+            value = number_of(number)
+            unread = value is None and number.lstrip("+-").lower() not in NOT_REPORTED
             if unread or (value is not None and LARGEST_VALUE < value < math.inf):
                 broken.append((match.start(), match[0]))
                 continue
             key = (name, labels or "")
-            twice += key in found
-            found[key] = value if value is not None and 0 <= value < math.inf else None
-    return found, read, described, broken, twice
+            twice += key in series
+            series[key] = value if value is not None and 0 <= value < math.inf else None
+    return series, names, comment_names, broken, twice
 
 
 def as_text(data: bytes | str, notes: list[str], what: str) -> str:
@@ -125,11 +125,11 @@ def as_text(data: bytes | str, notes: list[str], what: str) -> str:
         encoding = next((name for bom, name in BOMS.items() if data.startswith(bom)), "utf-8")
         data = data.decode(encoding, errors="replace")
     if len(data) > LONGEST_TEXT:
-        told = {"what": what, "most": format_bytes(LONGEST_TEXT)}
-        raise CaseError(say("{what}: more than {most} given; allowed: up to that", **told))
+        values = {"what": what, "most": format_bytes(LONGEST_TEXT)}
+        raise CaseError(say("{what}: more than {most} given; allowed: up to that", **values))
     if (lines := data.count("\n")) > MOST_LINES:
-        told = {"what": what, "given": f"{lines:,}", "most": f"{MOST_LINES:,}"}
-        raise CaseError(say("{what}: {given} lines given; allowed: up to {most}", **told))
+        values = {"what": what, "given": f"{lines:,}", "most": f"{MOST_LINES:,}"}
+        raise CaseError(say("{what}: {given} lines given; allowed: up to {most}", **values))
     return data
 
 
@@ -147,8 +147,8 @@ def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
             reason = say("{what}: starts like gzip but cannot be unpacked; allowed: text, or gzip of it", what=what)
             raise CaseError(reason) from None
         if unpacker.unconsumed_tail or len(text) > LONGEST_TEXT:
-            told = {"what": what, "most": format_bytes(LONGEST_TEXT)}
-            raise CaseError(say("{what}: unpacks to more than {most}; allowed: up to that", **told))
+            values = {"what": what, "most": format_bytes(LONGEST_TEXT)}
+            raise CaseError(say("{what}: unpacks to more than {most}; allowed: up to that", **values))
         if not unpacker.eof:
             notes.append(say("the gzip file ends early; what is there was read"))
         data = unpacker.unused_data
@@ -166,12 +166,12 @@ def refuse_other_formats(text: str, what: str) -> None:
         raise CaseError(say("{what}: JSON was given; allowed: the text of an engine's /metrics page", what=what))
 
 
-def number_of(written: str) -> float | None:
+def number_of(text: str) -> float | None:
     """A value as exporters write it: `1e+010`, `+Inf`, `NaN`; None for what is no number."""
-    if "_" in written:  # Python allows 1_000
+    if "_" in text:  # Python allows 1_000
         return None
     try:
-        value = float(written)
+        value = float(text)
     except ValueError:
         return None
     return None if math.isnan(value) else value
@@ -179,29 +179,31 @@ def number_of(written: str) -> float | None:
 
 def bound_of(labels: str) -> tuple[float | None, str]:
     """The bucket's bound, and the labels without it."""
-    found = BOUND.search(labels)
-    if found is None or (bound := number_of(found[1])) is None:
+    match = BOUND.search(labels)
+    if match is None or (bound := number_of(match[1])) is None:
         return None, labels
-    return bound, labels[: found.start()] + labels[found.end() :]
+    return bound, labels[: match.start()] + labels[match.end() :]
 
 
-def parsed(found: Series, what: str) -> tuple[tuple[Sample, ...], list[tuple[int, str]]]:
+def parsed(series: Series, what: str) -> tuple[tuple[Sample, ...], list[tuple[int, str]]]:
     """Samples with their labels parsed, and the series whose labels `prometheus_client` refuses."""
-    known: dict[str, dict[str, str] | None] = {}
-    samples, refused = [], []
-    for (name, text), value in found.items():
+    labels_by_text: dict[str, dict[str, str] | None] = {}
+    samples, bad_labels = [], []
+    for (name, text), value in series.items():
         le, rest = bound_of(text) if name.endswith("_bucket") else (None, text)
-        if rest not in known:
-            known[rest] = labels_of(rest)
-            if len(known) > MOST_LABEL_SETS:
-                told = {"what": what, "most": MOST_LABEL_SETS}
-                raise CaseError(say("{what}: more than {most:,} different label sets; allowed: fewer engines", **told))
-        labels = known[rest]
+        if rest not in labels_by_text:
+            labels_by_text[rest] = labels_of(rest)
+            if len(labels_by_text) > MOST_LABEL_SETS:
+                values = {"what": what, "most": MOST_LABEL_SETS}
+                raise CaseError(
+                    say("{what}: more than {most:,} different label sets; allowed: fewer engines", **values)
+                )
+        labels = labels_by_text[rest]
         if labels is None:
-            refused.append((0, f"{name}{{{text}}}"))
+            bad_labels.append((0, f"{name}{{{text}}}"))
         else:
             samples.append(Sample(name, labels, le, value))
-    return tuple(samples), refused
+    return tuple(samples), bad_labels
 
 
 def labels_of(text: str) -> dict[str, str] | None:
@@ -216,12 +218,12 @@ def labels_of(text: str) -> dict[str, str] | None:
     return dict(sample.labels)
 
 
-def broken_notes(named: list[tuple[int, str]], count: int) -> Iterator[str]:
+def broken_notes(places: list[tuple[int, str]], count: int) -> Iterator[str]:
     """The first broken lines by number (0: not known), then how many more."""
-    for number, line in named[:NAMED]:
+    for number, line in places[:NAMED]:
         where = say("line {number:,}", number=number) if number else say("a line")
-        shown = "".join(mark if mark.isprintable() else "?" for mark in line[:LONGEST_ECHO])
+        echo = "".join(mark if mark.isprintable() else "?" for mark in line[:LONGEST_ECHO])
         cut_off = "..." if len(line) > LONGEST_ECHO else ""
-        yield say("{where} is broken and was left out: {shown}", where=where, shown=shown + cut_off)
+        yield say("{where} is broken and was left out: {shown}", where=where, shown=echo + cut_off)
     if count > NAMED:
         yield say("{count:,} more lines are broken and were left out", count=count - NAMED)

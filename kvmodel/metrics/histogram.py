@@ -50,11 +50,11 @@ def quantile(share: float, observed: Histogram) -> float | None:
     finite = [(bound, count) for bound, count in zip(observed.bounds, observed.counts, strict=True) if bound < math.inf]
     if not finite or observed.count <= 0:
         return None
-    wanted = share * max(observed.count, finite[-1][1])
+    target = share * max(observed.count, finite[-1][1])
     low, below = 0.0, 0.0
     for bound, count in finite:
-        if count >= wanted and count > below:
-            return low + (bound - low) * (wanted - below) / (count - below)
+        if count >= target and count > below:
+            return low + (bound - low) * (target - below) / (count - below)
         low, below = bound, count
     return finite[-1][0]
 
@@ -66,22 +66,22 @@ def increase(before: Histogram | None, after: Histogram) -> Histogram:
     counts = [late - early for late, early in zip(after.counts, before.counts, strict=True)]
     if any(count < 0 for count in counts):
         return after
-    known = after.total is not None and before.total is not None
-    total = after.total - before.total if known else None  # type: ignore[operator]
+    have_totals = after.total is not None and before.total is not None
+    total = after.total - before.total if have_totals else None  # type: ignore[operator]
     return Histogram(after.bounds, tuple(counts), total, after.count - before.count)
 
 
 def together(parts: Iterable[Histogram]) -> Histogram | None:
     """One histogram of several engines; only bounds that all have are kept. None for none."""
-    listed = list(parts)
-    if not listed:
+    histograms = list(parts)
+    if not histograms:
         return None
-    shared = set(listed[0].bounds).intersection(*(part.bounds for part in listed))
+    shared = set(histograms[0].bounds).intersection(*(part.bounds for part in histograms))
     by_bound = dict.fromkeys(shared, 0.0)
-    for part in listed:
+    for part in histograms:
         for bound, count in zip(part.bounds, part.counts, strict=True):
             if bound in shared:
                 by_bound[bound] += count
-    totals = [part.total for part in listed]
+    totals = [part.total for part in histograms]
     total = None if None in totals else math.fsum(value for value in totals if value is not None)
-    return histogram(by_bound, total, math.fsum(part.count for part in listed))
+    return histogram(by_bound, total, math.fsum(part.count for part in histograms))

@@ -55,9 +55,9 @@ def label(engine: str) -> str:
 
 
 @functools.cache
-def known() -> dict[str, tuple[Meaning, ...]]:
+def meanings_by_name() -> dict[str, tuple[Meaning, ...]]:
     """Meanings by the engines' own names; one name has several where a label tells them apart."""
-    found: dict[str, tuple[Meaning, ...]] = {}
+    by_name: dict[str, tuple[Meaning, ...]] = {}
     for engine, rows in catalog.table("metrics").items():
         for kind in KINDS:
             for word, names in rows.get(kind, {}).items():
@@ -65,8 +65,8 @@ def known() -> dict[str, tuple[Meaning, ...]]:
                     name, only = cut_spec(spec)
                     for part in PARTS if kind == "histogram" else ("",):
                         wire = f"{name}_{part}" if part else name
-                        found[wire] = (*found.get(wire, ()), Meaning(engine, kind, word, part, rank, only))
-    return found
+                        by_name[wire] = (*by_name.get(wire, ()), Meaning(engine, kind, word, part, rank, only))
+    return by_name
 
 
 def cut_spec(spec: str) -> tuple[str, tuple[str, str] | None]:
@@ -96,11 +96,11 @@ def meanings(name: str) -> tuple[Meaning, ...]:
     >>> meanings("vllm:gpu_cache_usage_perc")[0].word, meanings("vllm:num_preemptions_created")
     ('usage', ())
     """
-    own = own_name(name)
-    if own is None:
+    engine_name = own_name(name)
+    if engine_name is None:
         return ()
-    found = known().get(own[1])
-    return found or tuple(row for row in known().get(f"{own[1]}_total", ()) if row.kind == "counter")
+    exact = meanings_by_name().get(engine_name[1])
+    return exact or tuple(row for row in meanings_by_name().get(f"{engine_name[1]}_total", ()) if row.kind == "counter")
 
 
 def process_word(name: str) -> str | None:

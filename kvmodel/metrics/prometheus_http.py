@@ -44,14 +44,14 @@ class Address:
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     """Leaves a redirect to be reported as an error."""
 
-    def redirect_request(self, *arguments: Any, **named: Any) -> None:
+    def redirect_request(self, *arguments: Any, **keywords: Any) -> None:
         return None
 
 
 def address(url: str) -> Address:
     """The address of a Prometheus. Raises CaseError where it is no http address."""
-    shown = url.rpartition("@")[2][:60]
-    refusal = refused("prometheus", repr(shown), say("an address such as http://localhost:9090"))
+    echo = url.rpartition("@")[2][:60]
+    refusal = refused("prometheus", repr(echo), say("an address such as http://localhost:9090"))
     try:
         parts = urllib.parse.urlsplit(url.strip())
         port = parts.port
@@ -60,8 +60,8 @@ def address(url: str) -> Address:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise refusal
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    named = all(0 < len(part) < 64 for part in host.removesuffix(".").split("."))
-    if not named or not re.fullmatch(r"[\w.\-\[\]:%]+", host, re.ASCII):
+    is_host_name = all(0 < len(part) < 64 for part in host.removesuffix(".").split("."))
+    if not is_host_name or not re.fullmatch(r"[\w.\-\[\]:%]+", host, re.ASCII):
         raise refusal
     bare = f"{parts.scheme}://{host}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
     return Address(bare, credentials(parts))
@@ -84,14 +84,14 @@ def configured_servers(environment: Mapping[str, str] = os.environ) -> dict[str,
     >>> configured_servers({"KVMODEL_PROMETHEUS_SERVERS": "main=http://prom:9090 https://other.example"})
     {'main': 'http://prom:9090', 'other.example': 'https://other.example'}
     """
-    found = {}
+    addresses = {}
     for entry in environment.get(SERVERS, "").split():
         name, separator, url = entry.partition("=")
         if not separator or "://" in name:
             name, url = str(urllib.parse.urlsplit(entry).hostname), entry
         address(url)
-        found[name] = url
-    return found
+        addresses[name] = url
+    return addresses
 
 
 def window_s(text: str) -> float:
@@ -102,8 +102,8 @@ def window_s(text: str) -> float:
     """
     parts = re.findall(r"(\d+)(ms|[smhdw])", text.strip())
     seconds = float(sum(int(count[:9]) * UNITS_S[unit] for count, unit in parts))
-    written = "".join(count + unit for count, unit in parts)
-    if written != text.strip() or not LEAST_WINDOW_S <= seconds <= MOST_WINDOW_S:
+    duration = "".join(count + unit for count, unit in parts)
+    if duration != text.strip() or not LEAST_WINDOW_S <= seconds <= MOST_WINDOW_S:
         raise bad_value("window", text, say("such as 15m, 1h or 2d, up to 90d"))
     return seconds
 
@@ -119,11 +119,11 @@ def query(server: Address, expression: str) -> list[dict[str, Any]]:
     return series
 
 
-def is_series(found: Any) -> bool:
+def is_series(entry: Any) -> bool:
     """Whether it is a series of a vector: labels, and a time with a value in text."""
-    if not isinstance(found, dict):
+    if not isinstance(entry, dict):
         return False
-    labels, point = found.get("metric"), found.get("value")
+    labels, point = entry.get("metric"), entry.get("value")
     return (
         isinstance(labels, dict)
         and all(isinstance(value, str) for value in labels.values())
@@ -140,11 +140,11 @@ def names(server: Address, selector: str, seconds: float) -> list[str]:
         end = float(now["result"][0])
     except (KeyError, IndexError, TypeError, ValueError):
         raise no_prometheus(server) from None
-    asked = urllib.parse.urlencode({"match[]": selector, "start": end - seconds, "end": end})
-    found = ask(server, f"label/__name__/values?{asked}")
-    if not isinstance(found, list):
+    parameters = urllib.parse.urlencode({"match[]": selector, "start": end - seconds, "end": end})
+    answer = ask(server, f"label/__name__/values?{parameters}")
+    if not isinstance(answer, list):
         raise no_prometheus(server)
-    return [name for name in found if isinstance(name, str) and NAME.fullmatch(name)]
+    return [name for name in answer if isinstance(name, str) and NAME.fullmatch(name)]
 
 
 def ask(server: Address, path: str, form: Mapping[str, str] | None = None) -> Any:
@@ -164,14 +164,14 @@ def ask(server: Address, path: str, form: Mapping[str, str] | None = None) -> An
             say("prometheus: {url} has too many series for one answer; allowed: fewer, with --match", url=server.url)
         )
     try:
-        found = json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
         raise no_prometheus(server) from None
-    if isinstance(found, dict) and "data" in found:
-        return found["data"]
-    if isinstance(found, dict) and found.get("status") == "error" and found.get("error"):
-        told = say("refused the question ({code}): {told}", code=200, told=in_short(found["error"]))
-        raise CaseError(f"prometheus: {server.url} {told}")
+    if isinstance(answer, dict) and "data" in answer:
+        return answer["data"]
+    if isinstance(answer, dict) and answer.get("status") == "error" and answer.get("error"):
+        message = say("refused the question ({code}): {told}", code=200, told=in_short(answer["error"]))
+        raise CaseError(f"prometheus: {server.url} {message}")
     raise no_prometheus(server)
 
 
@@ -197,21 +197,21 @@ def within(seconds: float, work: Callable[[], bytes]) -> bytes:
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        found = done.get(timeout=seconds)
+        result = done.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError from None
-    if isinstance(found, Exception):
-        raise found
-    return found
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def no_prometheus(server: Address) -> CaseError:
     return CaseError(say("prometheus: {url} does not answer as a Prometheus does", url=server.url))
 
 
-def in_short(told: object) -> str:
+def in_short(message: object) -> str:
     """What a server says of an error, on one line."""
-    return " ".join(str(told).split())[:120]
+    return " ".join(str(message).split())[:120]
 
 
 def unreachable(error: Exception) -> str:
@@ -221,8 +221,8 @@ def unreachable(error: Exception) -> str:
         return say("did not answer within {seconds} s", seconds=ANSWER_S)
     if isinstance(reason, ConnectionRefusedError):
         return say("refused the connection: nothing listens there")
-    told = isinstance(reason, OSError) and reason.strerror
-    return say("cannot be reached: {reason}", reason=told or str(reason)[:80] or type(reason).__name__)
+    message = isinstance(reason, OSError) and reason.strerror
+    return say("cannot be reached: {reason}", reason=message or str(reason)[:80] or type(reason).__name__)
 
 
 def refusal(error: urllib.error.HTTPError) -> str:
@@ -238,7 +238,7 @@ def refusal(error: urllib.error.HTTPError) -> str:
     if 300 <= error.code < 400:
         return say("sends elsewhere ({code}), and redirects are not followed: give the address itself", code=error.code)
     try:
-        told = json.loads(within(ANSWER_S, lambda: error.read(LONGEST_ANSWER)))["error"]
+        message = json.loads(within(ANSWER_S, lambda: error.read(LONGEST_ANSWER)))["error"]
     except (ValueError, KeyError, TypeError, OSError, RecursionError, http.client.HTTPException):
         return say("answered with status {code}", code=error.code)
-    return say("refused the question ({code}): {told}", code=error.code, told=in_short(told))
+    return say("refused the question ({code}): {told}", code=error.code, told=in_short(message))

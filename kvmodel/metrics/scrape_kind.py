@@ -26,13 +26,13 @@ class Kind:
     product: str | None = None
 
 
-def not_an_engine(scrape: Scrape, found: Server | None) -> Kind | None:
+def not_an_engine(scrape: Scrape, server: Server | None) -> Kind | None:
     """The kind of a scrape that cannot be diagnosed, None for an engine's."""
     if not scrape.sampled:
         return without_samples(scrape)
-    if found is None:
+    if server is None:
         return without_engine(scrape)
-    return in_front(scrape, found)
+    return in_front(scrape, server)
 
 
 def without_samples(scrape: Scrape) -> Kind:
@@ -50,8 +50,8 @@ def without_samples(scrape: Scrape) -> Kind:
 
 def product_of(names: Iterable[str]) -> str | None:
     """Whose most of the names are."""
-    counted = Counter(own[0] for name in names if (own := metric_names.own_name(name)) is not None)
-    return counted.most_common(1)[0][0] if counted else None
+    counts = Counter(engine_name[0] for name in names if (engine_name := metric_names.own_name(name)) is not None)
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def without_engine(scrape: Scrape) -> Kind:
@@ -86,11 +86,11 @@ def router(reason: str) -> Kind:
     )
 
 
-def in_front(scrape: Scrape, found: Server) -> Kind | None:
+def in_front(scrape: Scrape, server: Server) -> Kind | None:
     """A router repeats some of its engines' gauges, and has none of what only an engine knows."""
-    if found.product != "vllm":
+    if server.product != "vllm":
         return None
-    for part in (*found.engines, found.shared):
+    for part in (*server.engines, server.shared):
         if part.histograms or part.config or set(part.counters) & ENGINE_COUNTERS:
             return None
     if any(label in sample.labels for sample in scrape.samples for label in ENGINE_LABELS):

@@ -89,8 +89,8 @@ def quantiles(observed: histogram.Histogram | None) -> dict[str, float] | None:
     """Quantiles and mean of a histogram, None where nothing was observed."""
     if observed is None or observed.count <= 0:
         return None
-    found = {name: histogram.quantile(part, observed) for name, part in QUANTILES.items()} | {"mean": observed.mean}
-    return {name: value for name, value in found.items() if value is not None} or None
+    values = {name: histogram.quantile(part, observed) for name, part in QUANTILES.items()} | {"mean": observed.mean}
+    return {name: value for name, value in values.items() if value is not None} or None
 
 
 def hit_share(times: histogram.Histogram | None) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kvmodel.metrics import metric_names
-from kvmodel.metrics.engine_places import RANKS, Read, Tags, places_of
+from kvmodel.metrics.engine_places import RANKS, Reading, Tags, places_of
 from kvmodel.metrics.exposition import LARGEST_VALUE, Scrape, number_of
 from kvmodel.metrics.histogram import Histogram, histogram
 from kvmodel.words import say
@@ -39,10 +39,10 @@ class Engine:
     @property
     def pool_tokens(self) -> float | None:
         """Tokens that the KV pool holds: as the engine says it, else blocks times block size."""
-        told = first(self.gauges.get("pool_tokens"), self.setting("kv_cache_size_tokens"))
+        tokens = first(self.gauges.get("pool_tokens"), self.setting("kv_cache_size_tokens"))
         blocks = first(self.gauges.get("pool_blocks"), self.setting("num_gpu_blocks"), self.setting("num_pages"))
-        if told is not None or blocks is None or self.block_tokens is None:
-            return told
+        if tokens is not None or blocks is None or self.block_tokens is None:
+            return tokens
         return blocks * self.block_tokens
 
     @property
@@ -89,23 +89,23 @@ def first(*values: float | None) -> float | None:
 
 def server(scrape: Scrape) -> Server | None:
     """The server behind a scrape, None where no series of an engine is in it. Raises CaseError for too many engines."""
-    read = [
+    readings = [
         (meaning, sample)
         for sample in scrape.samples
         for meaning in metric_names.meanings(sample.name)
         if meaning.only is None or sample.labels.get(meaning.only[0]) == meaning.only[1]
     ]
-    counted = Counter(meaning.engine for meaning, _ in read)
-    if not counted:
+    counts = Counter(meaning.engine for meaning, _ in readings)
+    if not counts:
         return None
-    product, _ = counted.most_common(1)[0]
-    mine = [(meaning, sample) for meaning, sample in read if meaning.engine == product]
+    product, _ = counts.most_common(1)[0]
+    mine = [(meaning, sample) for meaning, sample in readings if meaning.engine == product]
     places = places_of(mine)
-    parts: dict[Tags | None, list[Read]] = {}
+    parts: dict[Tags | None, list[Reading]] = {}
     for meaning, sample in mine:
         for place in places[id(sample.labels)]:
             parts.setdefault(place, []).append((meaning, sample))
-    others = ", ".join(metric_names.label(other) for other in counted if other != product)
+    others = ", ".join(metric_names.label(other) for other in counts if other != product)
     left_out = (say("series of {others} are in it too, and were left out", others=others),) if others else ()
     shared = engine(parts.pop(None, []), {})
     return Server(
@@ -126,13 +126,13 @@ def process_of(scrape: Scrape) -> dict[str, float]:
         word = metric_names.process_word(sample.name)
         if word is not None and sample.value is not None:
             values.setdefault(word, []).append(sample.value)
-    return {word: min(found) for word, found in values.items() if word == "created" or len(found) == 1}
+    return {word: min(numbers) for word, numbers in values.items() if word == "created" or len(numbers) == 1}
 
 
-def names_of(read: Iterable[Read]) -> dict[str, str]:
+def names_of(readings: Iterable[Reading]) -> dict[str, str]:
     """What each meaning was read from, as PromQL selects it: the name as scraped, a histogram's without its suffix."""
     best: dict[str, tuple[int, str]] = {}
-    for meaning, sample in read:
+    for meaning, sample in readings:
         name = sample.name.removesuffix(f"_{meaning.part}") if meaning.part else sample.name
         if meaning.only is not None:
             name += '{{{}="{}"}}'.format(*meaning.only)
@@ -141,11 +141,11 @@ def names_of(read: Iterable[Read]) -> dict[str, str]:
     return {word: name for word, (_, name) in best.items()}
 
 
-def engine(read: list[Read], labels: dict[str, str]) -> Engine:
+def engine(readings: list[Reading], labels: dict[str, str]) -> Engine:
     """One engine from its series."""
     config: dict[str, str] = {}
-    series: dict[tuple[str, str], dict[int, list[Read]]] = {}
-    for meaning, sample in read:
+    series: dict[tuple[str, str], dict[int, list[Reading]]] = {}
+    for meaning, sample in readings:
         if meaning.kind == "info":
             config |= {key: value for key, value in sample.labels.items() if value.strip().lower() not in UNSET}
         elif sample.value is not None:
@@ -167,29 +167,29 @@ def engine(read: list[Read], labels: dict[str, str]) -> Engine:
     return Engine(labels, gauges, counters, histograms, config)
 
 
-def by_reason(read: list[Read]) -> dict[str, float]:
+def by_reason(readings: list[Reading]) -> dict[str, float]:
     """Finished requests by the reason they ended, as counters of their own: "finished.stop"."""
     sums: dict[str, float] = {}
-    for _, sample in read:
+    for _, sample in readings:
         if reason := sample.labels.get("finished_reason"):
             sums[f"finished.{reason}"] = sums.get(f"finished.{reason}", 0.0) + (sample.value or 0.0)
     return sums
 
 
-def added(read: list[Read]) -> dict[tuple[str | None, ...], float]:
+def added(readings: list[Reading]) -> dict[tuple[str | None, ...], float]:
     """Sums by rank: over finish reasons and the like, but over priorities only where no total is given beside them."""
-    whole = [sample for _, sample in read if not sample.labels.get("priority")]
+    whole = [sample for _, sample in readings if not sample.labels.get("priority")]
     sums: dict[tuple[str | None, ...], float] = {}
-    for sample in whole or [sample for _, sample in read]:
+    for sample in whole or [sample for _, sample in readings]:
         rank = tuple(sample.labels.get(key) for key in RANKS)
         sums[rank] = sums.get(rank, 0.0) + (sample.value or 0.0)
     return sums
 
 
-def histogram_of(read: list[Read]) -> Histogram | None:
+def histogram_of(readings: list[Reading]) -> Histogram | None:
     """The histogram of one engine; of several ranks the one that has observed most."""
     by_rank: dict[tuple[str | None, ...], dict[str, dict[float, float]]] = {}
-    for meaning, sample in read:
+    for meaning, sample in readings:
         rank = tuple(sample.labels.get(key) for key in RANKS)
         bound = sample.le if meaning.part == "bucket" else math.inf
         if bound is not None and sample.value is not None:

@@ -43,8 +43,8 @@ def between(before: Server, after: Server, seconds: float | None) -> tuple[Windo
     Engines are matched by their labels; one that is in a single scrape is left out.
     """
     if before.product != after.product:
-        told = {"after": after.product, "before": before.product}
-        raise CaseError(say("SCRAPE2: of {after}, and SCRAPE of {before}; allowed: two of one server", **told))
+        values = {"after": after.product, "before": before.product}
+        raise CaseError(say("SCRAPE2: of {after}, and SCRAPE of {before}; allowed: two of one server", **values))
     earlier = {frozenset(engine.labels.items()): engine for engine in before.engines}
     pairs = [
         (earlier[frozenset(engine.labels.items())], engine)
@@ -71,15 +71,15 @@ def between(before: Server, after: Server, seconds: float | None) -> tuple[Windo
 
 
 def over_range(
-    found: Server, least: Server | None, seconds: float, *, restarted: bool
+    increases: Server, least: Server | None, seconds: float, *, restarted: bool
 ) -> tuple[Window, tuple[Window, ...]]:
     """A range whose counters are increases already, as `increase()` of a Prometheus gives them."""
     minima = {frozenset(engine.labels.items()): engine.gauges for engine in (least.engines if least else ())}
     windows = tuple(
         Window(engine, minima.get(frozenset(engine.labels.items()), {}), engine, seconds, restarted=restarted)
-        for engine in found.engines
+        for engine in increases.engines
     )
-    total = whole(found, found, windows)
+    total = whole(increases, increases, windows)
     return replace(total, seconds=seconds, lifetime=False, restarted=restarted), windows
 
 
@@ -167,13 +167,13 @@ def sum_of(parts: list[Engine]) -> Engine:
 def gauges_of(parts: list[tuple[dict[str, float], float | None]]) -> dict[str, float]:
     """Gauges of several engines: requests add up; shares are means, weighted by the pools where all are known."""
     weighted = all(pool for _, pool in parts)
-    found = {}
+    by_word = {}
     for word in dict.fromkeys(word for gauges, _ in parts for word in gauges):
         values = [(gauges[word], pool if weighted and pool else 1.0) for gauges, pool in parts if word in gauges]
         if word in ADDED:
-            found[word] = math.fsum(value for value, _ in values)
+            by_word[word] = math.fsum(value for value, _ in values)
         elif word == "block_tokens":
-            found[word] = values[0][0]
+            by_word[word] = values[0][0]
         else:
-            found[word] = math.fsum(value * pool for value, pool in values) / math.fsum(pool for _, pool in values)
-    return found
+            by_word[word] = math.fsum(value * pool for value, pool in values) / math.fsum(pool for _, pool in values)
+    return by_word

@@ -108,8 +108,8 @@ def filling_need(state: State, request: int, decodes: int) -> int:
 
 def _unfinished(state: State, request: int) -> Chunk:
     """The next chunk of who is in the middle of its prefill; its blocks are taken."""
-    covered = state.computed[request] + state.filling_new
-    state.filling_blocks = max(state.filling_blocks, state.blocks(covered))
+    covered_tokens = state.computed[request] + state.filling_new
+    state.filling_blocks = max(state.filling_blocks, state.blocks(covered_tokens))
     return state.chunk(request, state.filling_new)
 
 
@@ -120,7 +120,7 @@ def _admit(state: State, chunks: list[Chunk], decodes: int) -> None:
     while budget > 0 and len(state.running) < settings.max_num_seqs:
         if state.loaded:
             request = state.loaded.popleft()
-            cached, held = state.computed[request], state.blocks(state.tokens[request])
+            cached, held_blocks = state.computed[request], state.blocks(state.tokens[request])
             new = min(state.tokens[request] - cached, budget)
         else:
             head = state.head()
@@ -130,14 +130,14 @@ def _admit(state: State, chunks: list[Chunk], decodes: int) -> None:
             if policy.whole_prefills and chunks and whole > budget:
                 break
             state.pop_head()
-            found = policy.recall(state, request)
-            if found is None:
+            tokens_on_hand = policy.recall(state, request)
+            if tokens_on_hand is None:
                 continue
-            cached = found
+            cached = tokens_on_hand
             new = whole - cached if policy.whole_prefills else min(whole - cached, budget)
-            held = state.blocks(cached + new)
-            state.pool.take(held - state.blocks(cached))
-        chunks.append(state.start(request, cached, new, held))
+            held_blocks = state.blocks(cached + new)
+            state.pool.take(held_blocks - state.blocks(cached))
+        chunks.append(state.start(request, cached, new, held_blocks))
         budget -= new
 
 

@@ -40,16 +40,16 @@ def expected_output_fits(state: State, request: int, budget: int) -> bool:
     if room <= 0:
         return False
     last, steps, decoding = state.last_token, state.decode_steps, state.decoding
-    left = sum([min(last[other] - base - steps, MOST_TOKENS_EXPECTED) for other, base in decoding.items()])
+    remaining_tokens = sum([min(last[other] - base - steps, MOST_TOKENS_EXPECTED) for other, base in decoding.items()])
     prefilling = [other for other in state.running if other not in decoding]
     new = sum([min(last[other] - state.tokens[other], MOST_TOKENS_EXPECTED) for other in prefilling])
-    return left * state.new_token_ratio + new < room
+    return remaining_tokens * state.new_token_ratio + new < room
 
 
 def room_beside(state: State, request: int) -> int:
     """Free tokens of the pool that it would leave with all its output; they only get fewer until something finishes."""
-    own = state.tokens[request] + min(state.last_token[request] - state.tokens[request], MOST_TOKENS_EXPECTED)
-    return state.pool.free * state.settings.block_tokens - own
+    need = state.tokens[request] + min(state.last_token[request] - state.tokens[request], MOST_TOKENS_EXPECTED)
+    return state.pool.free * state.settings.block_tokens - need
 
 
 def fits_once_less_is_expected(state: State, request: int) -> bool:
@@ -67,9 +67,9 @@ def retract(state: State) -> None:
         newest_last = reversed(state.decoding)
         state.preempt(min(newest_last, key=lambda request: _generated_and_prompt(state, request)), scheduled=False)
     state.pool.take(state.due[place])
-    made = sum(_generated_and_prompt(state, request)[0] for request in state.decoding)
+    output_tokens = sum(_generated_and_prompt(state, request)[0] for request in state.decoding)
     most = sum(state.requests.output_tokens[request] for request in state.decoding)
-    state.new_token_ratio = min(1.0, (made + STEPS_AFTER_RETRACTION * len(state.decoding)) / (most + 1))
+    state.new_token_ratio = min(1.0, (output_tokens + STEPS_AFTER_RETRACTION * len(state.decoding)) / (most + 1))
 
 
 def _generated_and_prompt(state: State, request: int) -> tuple[int, int]:
@@ -77,10 +77,10 @@ def _generated_and_prompt(state: State, request: int) -> tuple[int, int]:
     return tokens_of(state, request) - prompt, -prompt
 
 
-def keep_prompt_in_cache(state: State, request: int, covered: int, held: int) -> None:
+def keep_prompt_in_cache(state: State, request: int, covered_tokens: int, held_blocks: int) -> None:
     """Its prompt is in the prefix tree, what it generated is not; it goes to the end of the line."""
-    prompt = min(covered, state.requests.prompt_tokens[request])
-    state.pool.release(request, held, prompt // state.settings.block_tokens, returns=True)
+    prompt = min(covered_tokens, state.requests.prompt_tokens[request])
+    state.pool.release(request, held_blocks, prompt // state.settings.block_tokens, returns=True)
     if state.settings.by_priority:
         state.put_back(request)
     else:
@@ -112,12 +112,12 @@ SGLANG_HICACHE = Policy(
 TRTLLM_NO_EVICT = WAIT  # GUARANTEED_NO_EVICT
 
 
-def suspend(state: State, request: int, covered: int, held: int) -> None:
+def suspend(state: State, request: int, covered_tokens: int, held_blocks: int) -> None:
     """Its blocks move to the host tier; where that is full, it is paused and computed again."""
-    if not state.host.keep(request, held):
-        leave_in_cache(state, request, covered, held)
+    if not state.host.keep(request, held_blocks):
+        leave_in_cache(state, request, covered_tokens, held_blocks)
         return
-    state.pool.release(request, held, 0, returns=False)
+    state.pool.release(request, held_blocks, 0, returns=False)
     state.log.bytes_out += state.clock.kv_bytes(state.computed[request])
     state.parked.appendleft(request)  # the newest goes first, so the oldest is in front
 

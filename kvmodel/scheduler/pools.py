@@ -72,22 +72,22 @@ class BlockPool:
             return 0
         if len(chains) == 1 and chains[0].positions is None:
             return chains[0].blocks
-        kept = {position for chain in chains for position in chain.left()}
-        return next(position for position in range(len(kept) + 1) if position not in kept)
+        positions = {position for chain in chains for position in chain.left()}
+        return next(position for position in range(len(positions) + 1) if position not in positions)
 
     def reuse(self, owner: int, most: int) -> int:
         """Take back what is left of a sequence's first `most` blocks; how many. [blocks]"""
         chains = self._chains.pop(owner, [])
         if len(chains) == 1 and chains[0].positions is None and chains[0].blocks <= most:
-            found = chains[0].blocks
+            count = chains[0].blocks
             chains[0].blocks = 0
         else:
-            found = self._reuse_each(chains, most)
-            left = [chain for chain in chains if chain.blocks]
-            if left:
-                self._chains[owner] = left
-        self.free -= found
-        return found
+            count = self._reuse_each(chains, most)
+            rest = [chain for chain in chains if chain.blocks]
+            if rest:
+                self._chains[owner] = rest
+        self.free -= count
+        return count
 
     @staticmethod
     def _reuse_each(chains: list[Chain], most: int) -> int:
@@ -96,13 +96,13 @@ class BlockPool:
         for chain in chains:
             for position in chain.left():
                 holder.setdefault(position, chain)
-        found = 0
-        while found < most and found in holder:
-            found += 1
+        count = 0
+        while count < most and count in holder:
+            count += 1
         for chain in chains:
-            chain.positions = [p for p in chain.left() if p >= found or holder[p] is not chain]
+            chain.positions = [p for p in chain.left() if p >= count or holder[p] is not chain]
             chain.blocks = len(chain.positions)
-        return found
+        return count
 
 
 class HostPool:

@@ -151,21 +151,21 @@ class State:
     def blocks(self, tokens: int) -> int:
         return -(-tokens // self.settings.block_tokens)
 
-    def start(self, request: int, cached: int, new: int, held: int) -> Chunk:
-        """Admit a request that holds `held` blocks: `cached` tokens are there, `new` are computed in this step."""
+    def start(self, request: int, cached: int, new: int, held_blocks: int) -> Chunk:
+        """Admit a request that has `held_blocks` blocks: `cached` tokens are there, `new` are computed in this step."""
         self.admissions += 1
         self.running[request] = self.admissions
         self.computed[request] = cached
         if cached + new < self.tokens[request]:
             self.filling = request
-            self.filling_blocks = held
+            self.filling_blocks = held_blocks
         self.log.admitted(request, self.clock.now, self.tokens[request], cached)
         return self.chunk(request, new)
 
     def chunk(self, request: int, new: int) -> Chunk:
         past = self.computed[request]
-        lost = self.lost[request]
-        return Chunk(request, new, past, min(lost - past, new) if lost > past else 0)
+        lost_tokens = self.lost[request]
+        return Chunk(request, new, past, min(lost_tokens - past, new) if lost_tokens > past else 0)
 
     def advance(self, chunk: Chunk) -> None:
         """A chunk has been computed; if it was the last, a token was sampled."""
@@ -221,15 +221,15 @@ class State:
         if request in self.decoding:
             self.leave(request)
             self.computed[request] = self.tokens[request] - 1
-            covered = self.computed[request] + scheduled
-            held = self.blocks(covered)
+            covered_tokens = self.computed[request] + scheduled
+            held_blocks = self.blocks(covered_tokens)
         else:
-            covered, held = self.computed[request], self.filling_blocks
+            covered_tokens, held_blocks = self.computed[request], self.filling_blocks
             self.filling = None
         del self.running[request]
         self.lost[request] = max(self.lost[request], self.computed[request])
         self.log.preempted(request, self.clock.now, self.tokens[request])
-        self.policy.park(self, request, covered, held)
+        self.policy.park(self, request, covered_tokens, held_blocks)
         if not self.running and self.pool.free == self.pool.total:
             self.stuck = Later("request {request} needs more blocks than the pool has", (("request", request),))
 

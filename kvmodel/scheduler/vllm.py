@@ -23,9 +23,9 @@ def whole_sequence_fits(state: State, request: int, budget: int) -> bool:
 
 def first_chunk_fits(state: State, request: int, budget: int) -> bool:
     """Blocks for its next chunk are free: vLLM up to 0.18."""
-    known = state.pool.cached(request) * state.settings.block_tokens
+    cached_tokens = state.pool.cached(request) * state.settings.block_tokens
     watermark = state.watermark_blocks if state.running else 0
-    return state.blocks(min(state.tokens[request], known + budget)) + watermark <= state.pool.free
+    return state.blocks(min(state.tokens[request], cached_tokens + budget)) + watermark <= state.pool.free
 
 
 def preempt_in_turn(state: State) -> None:
@@ -58,10 +58,10 @@ def last_in_line(state: State) -> int:
     return next(reversed(state.running))
 
 
-def leave_in_cache(state: State, request: int, covered: int, held: int) -> None:
+def leave_in_cache(state: State, request: int, covered_tokens: int, held_blocks: int) -> None:
     """Its full blocks can be found again until somebody takes them."""
-    cached = covered // state.settings.block_tokens if state.settings.prefix_caching else 0
-    state.pool.release(request, held, cached, returns=True)
+    cached = covered_tokens // state.settings.block_tokens if state.settings.prefix_caching else 0
+    state.pool.release(request, held_blocks, cached, returns=True)
     state.put_back(request)
 
 
@@ -88,9 +88,9 @@ def store_all(state: State, request: int, computed: int) -> None:
         state.log.bytes_out += state.clock.kv_bytes(upto * block) - state.clock.kv_bytes((upto - new) * block)
 
 
-def leave_in_cache_and_store(state: State, request: int, covered: int, held: int) -> None:
+def leave_in_cache_and_store(state: State, request: int, covered_tokens: int, held_blocks: int) -> None:
     store_all(state, request, state.computed[request])
-    leave_in_cache(state, request, covered, held)
+    leave_in_cache(state, request, covered_tokens, held_blocks)
 
 
 def find_or_load(state: State, request: int) -> int | None:
@@ -121,8 +121,8 @@ def fits_above_watermark(state: State, request: int, budget: int) -> bool:
     return state.blocks(state.tokens[request]) + state.watermark_blocks <= state.pool.free
 
 
-def drop(state: State, request: int, covered: int, held: int) -> None:
-    state.pool.release(request, held, 0, returns=False)
+def drop(state: State, request: int, covered_tokens: int, held_blocks: int) -> None:
+    state.pool.release(request, held_blocks, 0, returns=False)
     state.put_back(request)
 
 
@@ -130,12 +130,12 @@ def nothing_kept(state: State, request: int) -> int:
     return 0
 
 
-def swap_out(state: State, request: int, covered: int, held: int) -> None:
+def swap_out(state: State, request: int, covered_tokens: int, held_blocks: int) -> None:
     """The step waits for the copy. Where the swap space is full, V0 ends with an error."""
-    if not state.host.keep(request, held):
-        numbers = (("request", request), ("held", held), ("free", state.host.free))
+    if not state.host.keep(request, held_blocks):
+        numbers = (("request", request), ("held", held_blocks), ("free", state.host.free))
         state.stuck = Later("swap space is full: request {request} needs {held:,} blocks, {free:,} are free", numbers)
-    state.pool.release(request, held, 0, returns=False)
+    state.pool.release(request, held_blocks, 0, returns=False)
     state.log.bytes_out += state.clock.kv_bytes(state.computed[request])
     state.clock.stall(state.clock.copy_out(state.computed[request]))
     state.parked.append(request)
@@ -174,7 +174,7 @@ def never(state: State) -> None:
     raise AssertionError("blocks were reserved and are not there")
 
 
-def never_parked(state: State, request: int, covered: int, held: int) -> None:
+def never_parked(state: State, request: int, covered_tokens: int, held_blocks: int) -> None:
     never(state)
 
 

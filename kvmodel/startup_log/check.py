@@ -19,7 +19,7 @@ from kvmodel.startup_log.finding import (
     rank_rate,
 )
 from kvmodel.startup_log.groups import CONCURRENCY_ROUNDING, group_concurrency, group_needed, groups
-from kvmodel.startup_log.log_reader import LogFigures
+from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import GIB, format_bytes, format_count
 from kvmodel.words import say
 
@@ -29,7 +29,7 @@ UTILIZATION_ROUNDING = 0.005
 BUDGET_ROUNDING_BYTES = 0.06 * GIB  # five printed figures of 0.01 GiB, and what the driver holds
 
 
-def check(log: LogFigures, model: Named | None = None, *, bytes_per_token: float | None = None) -> list[Finding]:
+def check(log: LogValues, model: Named | None = None, *, bytes_per_token: float | None = None) -> list[Finding]:
     """Every figure of a log explained and, where two of them meet, checked.
 
     `bytes_per_token` on one rank stands for the model where its layers are not known.
@@ -56,7 +56,7 @@ def consistent(findings: Sequence[Finding]) -> bool:
     return all(finding.agrees is not False for finding in findings)
 
 
-def pool_against_tokens(log: LogFigures, rate: float | None) -> Finding | None:
+def pool_against_tokens(log: LogValues, rate: float | None) -> Finding | None:
     """The pool's size against its tokens, and both against the model's bytes per token."""
     implied, tokens = implied_bytes_per_token(log), pool_tokens(log)
     if implied is None or tokens is None:
@@ -76,7 +76,7 @@ def pool_against_tokens(log: LogFigures, rate: float | None) -> Finding | None:
     return Finding("pool", says, means, expected, agrees)
 
 
-def cpu_blocks(log: LogFigures, rate: float | None) -> Finding | None:
+def cpu_blocks(log: LogValues, rate: float | None) -> Finding | None:
     """V0's CPU blocks = floor(swap space / block): the model's size, free of what the GPU does."""
     if log.cpu_blocks is None or (log.cpu_blocks == 0 and not log.swap_gib):
         return None
@@ -84,8 +84,8 @@ def cpu_blocks(log: LogFigures, rate: float | None) -> Finding | None:
     if rate is None:
         swap = (log.swap_gib or 4) * GIB
         high = swap / max(log.cpu_blocks, 1) / block_size(log)
-        told = {"high": format_count(high), "swap": format_bytes(swap)}
-        return Finding("cpu_blocks", says, say("at most {high} bytes a token, if {swap} are swap", **told))
+        ends = {"high": format_count(high), "swap": format_bytes(swap)}
+        return Finding("cpu_blocks", says, say("at most {high} bytes a token, if {swap} are swap", **ends))
     block = rate * block_size(log)
     if log.swap_gib is None:
         sizes = [gib for gib in range(1, 1025) if int(gib * GIB // block) == log.cpu_blocks]
@@ -99,7 +99,7 @@ def cpu_blocks(log: LogFigures, rate: float | None) -> Finding | None:
     return Finding("cpu_blocks", says, means, f"{expected:,}", expected == log.cpu_blocks)
 
 
-def concurrency(log: LogFigures, model: Named | None) -> Finding | None:
+def concurrency(log: LogValues, model: Named | None) -> Finding | None:
     """Requests of full length: tokens / length where all layers grow alike, else blocks / blocks of one request."""
     tokens = pool_tokens(log)
     if log.concurrency is None or not log.max_model_len:
@@ -117,23 +117,23 @@ def concurrency(log: LogFigures, model: Named | None) -> Finding | None:
     return Finding("concurrency", says, means, f"{high:.2f}x", agrees)
 
 
-def states(log: LogFigures, model: Named | None) -> Finding | None:
+def states(log: LogValues, model: Named | None) -> Finding | None:
     """SGLang's pool of states: slots x what one request keeps in all layers, and one slot of padding."""
     if log.state_slots is None or log.conv_bytes is None or log.state_bytes is None:
         return None
-    held = log.conv_bytes + log.state_bytes
-    says = say("{size} for {requests} requests", size=gib(held), requests=format_count(log.state_slots))
+    states_bytes = log.conv_bytes + log.state_bytes
+    says = say("{size} for {requests} requests", size=gib(states_bytes), requests=format_count(log.state_slots))
     means = say("states of linear attention")
     one = sum(group.layers * group.fixed_bytes for group in model.layers) / (log.tp or 1) if model else 0.0
     if not one:
         return Finding("states", says, means)
     slack = log.rounding_bytes("conv_bytes") + log.rounding_bytes("state_bytes")
-    agrees = log.state_slots * one - slack <= held <= (log.state_slots + 1) * one + slack
+    agrees = log.state_slots * one - slack <= states_bytes <= (log.state_slots + 1) * one + slack
     means = say("{means}, {size} each", means=means, size=format_bytes(one))
     return Finding("states", says, means, gib(log.state_slots * one), agrees)
 
 
-def block_identity(log: LogFigures) -> Finding | None:
+def block_identity(log: LogValues) -> Finding | None:
     """Tokens = blocks x block size, where a log prints both and one kind of layer is all there is."""
     if log.tokens is None or log.gpu_blocks is None:
         return None
@@ -146,13 +146,13 @@ def block_identity(log: LogFigures) -> Finding | None:
     )  # fmt: skip
 
 
-def weights(log: LogFigures) -> Finding | None:
+def weights(log: LogValues) -> Finding | None:
     if log.weight_bytes is None:
         return None
     return Finding("weights", format_bytes(log.weight_bytes), say("weights on one GPU, as loaded"))
 
 
-def budget(log: LogFigures) -> Finding | None:
+def budget(log: LogValues) -> Finding | None:
     """V0: pool = total x utilisation - weights - other - activation peak; the printed utilisation is rounded."""
     spent = spent_bytes(log)
     usable, slack = log.usable_bytes, BUDGET_ROUNDING_BYTES
@@ -168,7 +168,7 @@ def budget(log: LogFigures) -> Finding | None:
     return Finding("budget", gib(log.pool_bytes), means, gib(expected), agrees)
 
 
-def spent_bytes(log: LogFigures) -> float | None:
+def spent_bytes(log: LogValues) -> float | None:
     """Weights, other memory and activations: V0 printed them apart from 0.7 on, before that peak torch memory."""
     if log.peak_torch_bytes is not None:
         return log.peak_torch_bytes + (log.non_torch_bytes or 0.0)
@@ -177,7 +177,7 @@ def spent_bytes(log: LogFigures) -> float | None:
     return log.weight_bytes + log.activation_bytes + (log.non_torch_bytes or 0.0)
 
 
-def needed(log: LogFigures, model: Named | None, rate: float | None) -> Finding | None:
+def needed(log: LogValues, model: Named | None, rate: float | None) -> Finding | None:
     """A refusal: what one request of full length needs, what there is, and the longest that fits."""
     if log.needed_bytes is None or not log.max_model_len:
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvmodel.catalog import KvLayers
 from kvmodel.memory import printouts
-from kvmodel.startup_log.log_reader import LogFigures
+from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import GIB
 
 BLOCK_TOKENS = {"vllm-v0": 16, "vllm-v1": 16, "vllm": 16, "trt-llm": 64}
@@ -32,7 +32,7 @@ class Named:
     label: str = "the model"
 
 
-def rank_rate(log: LogFigures, model: Named) -> float:
+def rank_rate(log: LogValues, model: Named) -> float:
     """Bytes of a token on one rank of the server that the log is of. [bytes]"""
     return printouts.rank_bytes_per_token(
         model.layers,
@@ -50,18 +50,18 @@ def plain(model: Named | None, engine: str | None = None) -> bool:
     return model is not None and all(group.kind in allowed for group in model.layers)
 
 
-def block_size(log: LogFigures) -> int:
+def block_size(log: LogValues) -> int:
     return int(log.block_tokens or BLOCK_TOKENS.get(log.engine or "", 1))
 
 
-def pool_tokens(log: LogFigures) -> float | None:
+def pool_tokens(log: LogValues) -> float | None:
     """Tokens of the pool: as printed, or blocks x block size."""
     if log.tokens is not None:
         return log.tokens
     return None if log.gpu_blocks is None else log.gpu_blocks * block_size(log)
 
 
-def implied_bytes_per_token(log: LogFigures) -> tuple[float, float] | None:
+def implied_bytes_per_token(log: LogValues) -> tuple[float, float] | None:
     """Lowest and highest bytes of a token on one rank that fit the printed pool and tokens; None without both. [bytes]
 
     The pool is rounded, and less than one more block would have fitted (TensorRT-LLM: the last block is part-filled).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvmodel.memory import printouts
 from kvmodel.startup_log.finding import Finding, Named, gib
-from kvmodel.startup_log.log_reader import LogFigures
+from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import format_count
 from kvmodel.words import say
 
@@ -12,7 +12,7 @@ USUAL_BATCHED_TOKENS = (2048, 8192, 16384, 4096, 512, 1024)  # vLLM's defaults b
 CONCURRENCY_ROUNDING = 0.005
 
 
-def groups(log: LogFigures, model: Named | None) -> Finding | None:
+def groups(log: LogValues, model: Named | None) -> Finding | None:
     """Tokens of a model with windows or states, by the groups that vLLM V1 makes; the manager may be off."""
     if model is None or log.tokens is None or log.pool_bytes is None or log.engine not in ("vllm", "vllm-v1"):
         return None
@@ -20,12 +20,12 @@ def groups(log: LogFigures, model: Named | None) -> Finding | None:
     for hybrid in (True, False):
         for batched in batched_tokens(log):
             low, high = (
-                printed(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).tokens for side in (-1, 1)
+                lines_of(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).tokens for side in (-1, 1)
             )
             if low <= log.tokens <= high:
                 ends = say("{least} to {most}", least=format_count(low), most=format_count(high))
                 return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
-    expected = printed(log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True).tokens
+    expected = lines_of(log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True).tokens
     means = say("the pool in groups of layers")
     return Finding("tokens", format_count(log.tokens), means, format_count(expected), False)
 
@@ -40,11 +40,11 @@ def shared(model: Named, *, hybrid: bool) -> str:
     )
 
 
-def batched_tokens(log: LogFigures) -> tuple[int, ...]:
+def batched_tokens(log: LogValues) -> tuple[int, ...]:
     return (int(log.max_num_batched_tokens),) if log.max_num_batched_tokens else USUAL_BATCHED_TOKENS
 
 
-def printed(log: LogFigures, model: Named, pool_bytes: float, batched: int, *, hybrid: bool) -> printouts.Printed:
+def lines_of(log: LogValues, model: Named, pool_bytes: float, batched: int, *, hybrid: bool) -> printouts.Printed:
     """The lines that the log's engine would print of a pool."""
     kinds = kinds_of(log, model, hybrid=hybrid)
     return printouts.v1(
@@ -53,7 +53,7 @@ def printed(log: LogFigures, model: Named, pool_bytes: float, batched: int, *, h
     )  # fmt: skip
 
 
-def group_concurrency(log: LogFigures, model: Named, says: str, means: str) -> Finding | None:
+def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Finding | None:
     if log.pool_bytes is None:
         return Finding("concurrency", says, means)
     slack = log.rounding_bytes("pool_bytes")
@@ -61,7 +61,7 @@ def group_concurrency(log: LogFigures, model: Named, says: str, means: str) -> F
     for hybrid in (True, False):
         for batched in batched_tokens(log):
             low, high = (
-                printed(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).concurrency
+                lines_of(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).concurrency
                 for side in (-1, 1)
             )
             expected = expected or (low + high) / 2
@@ -71,25 +71,25 @@ def group_concurrency(log: LogFigures, model: Named, says: str, means: str) -> F
     return Finding("concurrency", says, means, f"{expected:.2f}x", False)
 
 
-def group_needed(log: LogFigures, model: Named, says: str, means: str) -> Finding:
+def group_needed(log: LogValues, model: Named, says: str, means: str) -> Finding:
     """What one request of full length takes of every group's blocks."""
     size = block_bytes(log, model)
     batched = batched_tokens(log)
-    lines = [printed(log, model, 0.0, tokens, hybrid=True) for tokens in batched]
+    lines = [lines_of(log, model, 0.0, tokens, hybrid=True) for tokens in batched]
     options = [line.blocks_per_request * size for line in lines]
     slack = log.rounding_bytes("needed_bytes")
     agrees = any(abs(option - (log.needed_bytes or 0.0)) <= slack for option in options)
     return Finding("needed", says, means, gib(options[0]), agrees)
 
 
-def block_bytes(log: LogFigures, model: Named) -> float:
+def block_bytes(log: LogValues, model: Named) -> float:
     """Bytes of one block of a group. [bytes]"""
     kinds = kinds_of(log, model, hybrid=True)
     generation = log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm"
     return printouts.block_bytes(kinds, generation or "vllm")
 
 
-def kinds_of(log: LogFigures, model: Named, *, hybrid: bool) -> tuple[printouts.Pages, ...]:
+def kinds_of(log: LogValues, model: Named, *, hybrid: bool) -> tuple[printouts.Pages, ...]:
     return printouts.pages(
         model.layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), pp=int(log.pp or 1), hybrid=hybrid
     )

@@ -19,22 +19,22 @@ LARGEST_BYTES = 64 * MIB
 NARROW = ("fp8", "int8", "float8")
 
 
-def explain(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
+def explain(case: Case, command_inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to one log. Raises CaseError where the file cannot be read or says nothing of a pool."""
-    if own.get("file") is None:
+    if command_inputs.get("file") is None:
         raise CaseError("file: not given; allowed: the path of a start-up log")
-    return explain_text(_text(str(own["file"])), case, own)
+    return explain_text(_text(str(command_inputs["file"])), case, command_inputs)
 
 
-def explain_text(text: str, case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
+def explain_text(text: str, case: Case, command_inputs: Mapping[str, Any]) -> dict[str, Any]:
     """As :func:`explain`, of the text itself. What the log says of tp, pp and dcp goes before what was given."""
     log = log_reader.read_log(text)
     if log.empty():
         raise CaseError(say("log: no line of an engine's memory or KV pool in it; allowed: a start-up log"))
-    for name, given in (("tp", case.tp), ("pp", own.get("pp")), ("dcp", own.get("dcp"))):
+    for name, degree in (("tp", case.tp), ("pp", command_inputs.get("pp")), ("dcp", command_inputs.get("dcp"))):
         if getattr(log, name) is None:
-            setattr(log, name, float(given or 1))
-    model = named(log.model, own.get("model"))
+            setattr(log, name, float(degree or 1))
+    model = model_of(log.model, command_inputs.get("model"))
     width = 1 if (log.kv_dtype or "").startswith(NARROW) else BYTES_PER_VALUE[case.kv_dtype]
     against = Named(model.kv_layers, width, model.label) if model else None
     findings = check.check(log, against)
@@ -43,7 +43,7 @@ def explain_text(text: str, case: Case, own: Mapping[str, Any]) -> dict[str, Any
         "label": model.label if model else None,
         "engine": log.engine,
         "version": log.version,
-        "figures": log.found(),
+        "figures": log.values(),
         "findings": [asdict(finding) for finding in findings],
         "implied_bytes_per_token": check.implied_bytes_per_token(log),
         "model_bytes_per_token": check.rank_rate(log, against) if against else None,
@@ -51,14 +51,14 @@ def explain_text(text: str, case: Case, own: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def named(in_log: str | None, given: str | None) -> catalog.Model | None:
+def model_of(name_in_log: str | None, model_name: str | None) -> catalog.Model | None:
     """The model that was given, else the catalog's row for the name in the log; None where there is none."""
-    if given is not None:
-        return catalog.model(given)
-    if in_log is None:
+    if model_name is not None:
+        return catalog.model(model_name)
+    if name_in_log is None:
         return None
-    known = catalog.model_id(in_log)
-    return None if known is None else catalog.model(known)
+    row_id = catalog.model_id(name_in_log)
+    return None if row_id is None else catalog.model(row_id)
 
 
 def _text(path: str) -> str:

@@ -24,11 +24,11 @@ class Rule:
     """A pattern and the figures its groups are, in order; a size takes two groups."""
 
     pattern: re.Pattern[str]
-    figures: tuple[str, ...]
+    names: tuple[str, ...]
 
 
-def _rule(pattern: str, *figures: str) -> Rule:
-    return Rule(re.compile(pattern, re.IGNORECASE), figures)
+def _rule(pattern: str, *names: str) -> Rule:
+    return Rule(re.compile(pattern, re.IGNORECASE), names)
 
 
 RULES = (
@@ -81,7 +81,7 @@ RULES = (
     # llama.cpp
     _rule(rf"(?:KV self size|llama_kv_cache\w*: size)\s*=\s*{S}(?: \(\s*{N} cells)?", "pool_bytes", "tokens"),
 )  # fmt: skip
-SIZES = tuple(name for rule in RULES for name in rule.figures if name.endswith("_bytes"))
+SIZES = tuple(name for rule in RULES for name in rule.names if name.endswith("_bytes"))
 WORDS = {
     "model": re.compile(r"\bmodel(?:_path)?=['\"]([^'\"\s]{1,200})['\"]"),
     "kv_dtype": re.compile(r"kv_cache_dtype=['\"]?([a-z0-9_]{2,20})"),
@@ -97,7 +97,7 @@ ONE_LINE = re.compile(r"GPU KV cache size: [0-9,]+ tokens, Maximum concurrency")
 
 
 @dataclass
-class LogFigures:
+class LogValues:
     """What a log prints; None where it does not. `printed` has the text of each size, to know how it was rounded."""
 
     engine: str | None = None
@@ -134,14 +134,14 @@ class LogFigures:
     ranks: list[tuple[float, float]] = field(default_factory=list)
     printed: dict[str, str] = field(default_factory=dict)
 
-    def found(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """The figures that were there, without how they were printed."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {name: value for name, value in values.items() if value not in (None, [], {}) and name != "printed"}
 
     def empty(self) -> bool:
         """Whether no figure was there, whatever else the lines say."""
-        return not set(self.found()) - {"engine", *WORDS, "version"}
+        return not set(self.values()) - {"engine", *WORDS, "version"}
 
     def rounding_bytes(self, name: str) -> float:
         """Half of the last digit that a size was printed with. [bytes]"""
@@ -151,12 +151,12 @@ class LogFigures:
         return float(0.5 * 0.1**decimals * UNIT_BYTES[unit.lower()])
 
 
-def read_log(text: str) -> LogFigures:
+def read_log(text: str) -> LogValues:
     """The figures of a log; where a figure comes twice, the last one counts, as with a restart in one file.
 
     Several lines of blocks are several ranks: all are kept in `ranks`, and the smallest is `gpu_blocks`.
     """
-    log = LogFigures()
+    log = LogValues()
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text[:LONGEST_LOG])
     for engine, pattern in ENGINES:
         if pattern.search(plain):
@@ -188,9 +188,9 @@ def generation(version: str | None, *, one_line: bool) -> str:
     return "vllm" if one_line or parts >= [0, 21] else "vllm-v1"
 
 
-def _take(log: LogFigures, rule: Rule, match: re.Match[str]) -> None:
+def _take(log: LogValues, rule: Rule, match: re.Match[str]) -> None:
     groups = list(match.groups())
-    for name in rule.figures:
+    for name in rule.names:
         text = groups.pop(0)
         unit = groups.pop(0) if name in SIZES else None
         if text is None:
@@ -200,5 +200,5 @@ def _take(log: LogFigures, rule: Rule, match: re.Match[str]) -> None:
             log.printed[name] = f"{text.replace(',', '')} {unit}"
             value *= UNIT_BYTES[unit.lower()]
         setattr(log, name, value)
-    if rule.figures == ("gpu_blocks", "cpu_blocks"):
+    if rule.names == ("gpu_blocks", "cpu_blocks"):
         log.ranks.append((log.gpu_blocks or 0.0, log.cpu_blocks or 0.0))

@@ -98,7 +98,7 @@ def test_a_row_is_complete(entry):
 
 def test_periods_of_a_name_do_not_overlap():
     for entry in releases.entries():
-        periods = releases.named(entry.name, entry.engine)
+        periods = releases.periods(entry.name, entry.engine)
         for before, after in itertools.pairwise(periods):
             assert before.gone == (after.since or after.seen)
 

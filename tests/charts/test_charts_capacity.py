@@ -207,17 +207,17 @@ def test_a_refusal_is_read_back_too():
 def test_the_same_request_in_every_mode():
     """Field cases D09 (gpt-oss-120b at 8,192 tokens: 292.5 MiB, 576 MiB in full) and D11 (DeepSeek-V2-Lite)."""
     oss = config_file.read_file("tests/data/hf_configs/config_gpt_oss_120b.json").text
-    ways = {way.mode: way for way in as_kept.kept(Case(model=oss, tokens=8192))}
+    ways = {way.mode: way for way in as_kept.sizes(Case(model=oss, tokens=8192))}
     assert list(ways) == ["exact", "hybrid-off", "in-flight"]
     assert (ways["exact"].kv_bytes, ways["hybrid-off"].kv_bytes) == (292.5 * 2**20, 576 * 2**20)
     assert (ways["exact"].growth_bytes_per_token, ways["hybrid-off"].growth_bytes_per_token) == (36_864, 73_728)
     lite = config_file.read_file("tests/data/hf_configs/config_deepseek_v2_lite.json").text
-    ways = {way.mode: way for way in as_kept.kept(Case(model=lite))}
+    ways = {way.mode: way for way in as_kept.sizes(Case(model=lite))}
     assert (ways["exact"].growth_bytes_per_token, ways["expanded"].growth_bytes_per_token) == (31_104, 442_368)
 
 
 def test_a_plain_model_has_one_number():
-    assert [way.mode for way in as_kept.kept(Case())] == ["exact"]
+    assert [way.mode for way in as_kept.sizes(Case())] == ["exact"]
 
 
 @pytest.mark.parametrize("model", catalog.model_ids())

@@ -239,7 +239,7 @@ def test_what_is_no_window(text):
     [(None, ""), ('job="a"', ',job="a"'), ('{job="a", pod=~"b.*"}', ',job="a",pod=~"b.*"'), ('a!="x,y"', ',a!="x,y"')],
 )
 def test_matchers(match, selector):
-    assert from_prometheus.matched(match) == selector
+    assert from_prometheus.label_matchers(match) == selector
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_matchers(match, selector):
 )
 def test_what_is_no_matcher(match):
     with pytest.raises(CaseError, match=r"^match: "):
-        from_prometheus.matched(match)
+        from_prometheus.label_matchers(match)
 
 
 def test_the_servers_that_a_page_may_ask():

@@ -108,14 +108,14 @@ def test_pool_and_scheduler_are_the_servers():
     """Below 0.19 the first chunk is what admission looks at; the pool is the one reported."""
     seen = []
 
-    plain = server_remedies.tried
+    plain = server_remedies.rows_of
 
-    def tried(server, load, rungs):
+    def rows_of(server, load, rungs):
         seen.append(server)
         return plain(server, load, rungs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server_remedies, "tried", tried)
+        patch.setattr(server_remedies, "rows_of", rows_of)
         server(known=Known({"gpu": "a100-sxm4-80gb"}, "0.18.0"))
         server(known=Known({"gpu": "a100-sxm4-80gb"}, "0.33.0"))
     assert list(dict.fromkeys(found.engine.scheduler for found in seen)) == ["vllm-v1-first-chunk", "vllm-v1"]

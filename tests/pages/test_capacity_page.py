@@ -197,7 +197,7 @@ def test_a_wrong_model_is_flagged():
 
 
 def test_words_for_every_figure_and_finding_there_can_be():
-    for figure in log_reader.LogFigures().__dataclass_fields__:
+    for figure in log_reader.LogValues().__dataclass_fields__:
         if figure not in ("engine", "version", "ranks", "printed"):
             assert prose.text("capacity", f"figure.{figure}")
     at = explained("KV Cache is allocated. #tokens: 251788, K size: 2.88 GB, V size: 2.88 GB")

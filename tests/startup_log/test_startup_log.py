@@ -11,7 +11,7 @@ from kvmodel.hf import config_file
 from kvmodel.inputs.case import Case
 from kvmodel.startup_log import check, log_answer
 from kvmodel.startup_log.check import Named
-from kvmodel.startup_log.log_reader import LogFigures, read_log
+from kvmodel.startup_log.log_reader import LogValues, read_log
 from kvmodel.units import GIB, MIB
 
 ROWS = list(csv.DictReader((Path(__file__).parents[1] / "data/pool_logs/capacity_logs.csv").open(encoding="utf-8")))
@@ -154,7 +154,7 @@ def engine_of(row):
 
 def figures_of(row):
     """The row as if its lines had been read; sizes are rounded as they were printed."""
-    log = LogFigures(engine=engine_of(row))
+    log = LogValues(engine=engine_of(row))
     needed = row["kv_is_need_for_max_len"] == "1.0"
     sizes = {
         "total_bytes": "gpu_mem_gib", "weight_bytes": "weights_gib_logged", "non_torch_bytes": "non_torch_gib_logged",
