@@ -55,7 +55,7 @@ class CopyRates:
     link: str
     bytes_per_copy: Floats
     curves: tuple[Curve, ...]
-    measured: tuple[MeasuredRate, ...]
+    measured_rates: tuple[MeasuredRate, ...]
     chosen_method: str
     chosen_bytes_per_copy: float
     chosen_bytes_per_s: dict[str, float]
@@ -77,7 +77,7 @@ def copy_rates(result: Comparison) -> CopyRates:
             for by_method in methods(case)
             for direction in DIRECTIONS
         ),
-        measured=points,
+        measured_rates=points,
         chosen_method=copy_path(case).method,
         chosen_bytes_per_copy=own_bytes,
         chosen_bytes_per_s=chosen,

@@ -49,7 +49,7 @@ class Roofline:
     hbm_bytes_per_s: float
     ridge_flop_per_byte: float
     points: tuple[Point, ...]
-    measured: tuple[MeasuredPoint, ...]
+    measured_points: tuple[MeasuredPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def roofline_of(result: Comparison) -> Roofline:
         hbm_bytes_per_s=rate,
         ridge_flop_per_byte=float(roofline.ridge_flop_per_byte(peak, rate)),
         points=tuple(points),
-        measured=measured_prefills(result.case),
+        measured_points=measured_prefills(result.case),
     )
 
 

@@ -147,10 +147,10 @@ class TestCopyRates:
         assert float(copy_rate.rate(case, row.direction, 65536.0)) == pytest.approx(own)
 
     def test_points_are_of_the_same_link_and_memory(self):
-        assert self.rates.measured
-        assert {point.gpu for point in self.rates.measured} == {"h100-sxm5-80gb"}
+        assert self.rates.measured_rates
+        assert {point.gpu for point in self.rates.measured_rates} == {"h100-sxm5-80gb"}
         pageable = copy_rate.copy_rates(compare_case(Case(gpu="rtx-4090", host_memory="pageable")))
-        assert {point.method for point in pageable.measured} == {"staged"}
+        assert {point.method for point in pageable.measured_rates} == {"staged"}
         assert [curve.method for curve in pageable.curves] == ["staged", "staged"]
 
     @pytest.mark.parametrize(
@@ -164,7 +164,9 @@ class TestRoofline:
     def test_a_measured_prefill_by_hand(self):
         """FLOP of the row over its time; intensity about one FLOP a byte for each token, less by what moves besides."""
         line = roofline_points.roofline_of(compare_case(Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb")))
-        point = next(each for each in line.measured if (each.row.tokens, each.row.batch, each.row.tp) == (2048, 1, 1))
+        point = next(
+            each for each in line.measured_points if (each.row.tokens, each.row.batch, each.row.tp) == (2048, 1, 1)
+        )
         linear = 2 * 6_979_321_856 * 2048 + 2 * 128_256 * 4096
         attention = 2 * 32 * 4096 * 2048 * 2049
         assert point.attained_flop_per_s == pytest.approx((linear + attention) / point.row.seconds, rel=2e-3)
@@ -173,8 +175,8 @@ class TestRoofline:
     def test_no_measured_prefill_lies_above_the_ceiling(self):
         for gpu in ("h100-sxm5-80gb", "a100-sxm4-80gb", "l40s", "rtx-4090"):
             line = roofline_points.roofline_of(compare_case(Case(model="llama-3.1-8b", gpu=gpu)))
-            assert line.measured
-            for point in line.measured:
+            assert line.measured_points
+            for point in line.measured_points:
                 assert point.attained_flop_per_s < min(
                     line.peak_flop_per_s, point.intensity_flop_per_byte * line.hbm_bytes_per_s
                 )
