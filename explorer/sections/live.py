@@ -150,8 +150,8 @@ def slider_of(found: Basis, name: str) -> dict[str, Any]:
     slider = found.sliders[name]
     return {
         "values": slider.values,
-        "chosen": slider.chosen,
-        "given": None if slider.given is None else slider.figures[slider.given],
+        "chosen": slider.case_stop,
+        "given": None if slider.catalog_stop is None else slider.figures[slider.catalog_stop],
         "texts": [figure_text(name, figure) for figure in slider.figures],
     }
 
