@@ -60,7 +60,7 @@ def _plan(case: Case) -> tuple[Any, ...]:
 
 
 def _first_evidence(case: Case) -> tuple[Any, ...]:
-    return (measured_points.chosen(measured_points.FIRST_KINDS),)
+    return (measured_points.pairs_with(measured_points.FIRST_KINDS),)
 
 
 def _pressure(case: Case) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery.comparison import compare_case
 
-FIRST = measured_points.chosen(measured_points.FIRST_KINDS)
+FIRST = measured_points.pairs_with(measured_points.FIRST_KINDS)
 EVERY = measured_points.pairs()
 H100 = compare_case(Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb"))
 

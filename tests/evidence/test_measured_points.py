@@ -17,7 +17,7 @@ EVERY = measured_points.pairs()
 
 class TestPairs:
     def test_every_judged_row_is_there_once(self):
-        judged = [*step_rows.judged(measured.steps()), *filter(copy_rows.judged, measured.copies())]
+        judged = [*step_rows.judged_rows(measured.steps()), *filter(copy_rows.is_judged, measured.copies())]
         assert [pair.id for pair in EVERY] == [row.id for row in judged]
 
     def test_times_are_those_of_the_error_table(self):
@@ -56,7 +56,7 @@ class TestPairs:
 
 class TestFilters:
     def test_no_filter_lets_all_through(self):
-        assert measured_points.chosen() == EVERY
+        assert measured_points.pairs_with() == EVERY
 
     @pytest.mark.parametrize("field", ["kind", "gpu", "model", "family"])
     def test_the_values_of_a_filter_part_the_rows(self, field):
@@ -65,12 +65,14 @@ class TestFilters:
         for value in measured_points.options(field):
             filters = [[], [], [], []]
             filters[place] = [value]
-            parts += measured_points.chosen(*filters)
+            parts += measured_points.pairs_with(*filters)
         assert len(parts) == sum(bool(getattr(pair, field)) for pair in EVERY)
         assert len({pair.id for pair in parts}) == len(parts)
 
     def test_filters_hold_together(self):
-        found = measured_points.chosen(["prefill"], ["h100-sxm5-80gb", "l40s"], ["llama-3.1-8b"], ["sglang", "vllm"])
+        found = measured_points.pairs_with(
+            ["prefill"], ["h100-sxm5-80gb", "l40s"], ["llama-3.1-8b"], ["sglang", "vllm"]
+        )
         assert found
         for pair in found:
             assert pair.kind == "prefill"
@@ -78,7 +80,7 @@ class TestFilters:
             assert (pair.model, pair.family in ("sglang", "vllm")) == ("llama-3.1-8b", True)
 
     def test_nothing_may_be_left(self):
-        assert measured_points.chosen(["prefill"], ["rtx-3090"]) == ()
+        assert measured_points.pairs_with(["prefill"], ["rtx-3090"]) == ()
         assert measured_points.errors(()) == []
 
 
@@ -86,7 +88,7 @@ class TestTables:
     def test_the_honest_figure_is_the_larger(self):
         numbers = evidence.lead_figures(Case())
         assert float(numbers["other_gpu_p90"].split()[0]) > float(numbers["p90"].split()[0])
-        assert numbers["gpu_rows"] == str(len(measured_points.chosen(["prefill"], ["a100-sxm4-80gb"])))
+        assert numbers["gpu_rows"] == str(len(measured_points.pairs_with(["prefill"], ["a100-sxm4-80gb"])))
 
     def test_a_gpu_without_rows_gets_the_wider_range(self):
         measured_gpu, other = (evidence.lead_figures(Case(gpu=gpu))["range"] for gpu in ("h100-sxm5-80gb", "l4"))
