@@ -85,8 +85,8 @@ MUTATIONS = (
     Mutation("past forgotten", "pairs = new * (past + new / 2)", "pairs = new * (new / 2)"),
     Mutation(
         "window ignored in attention",
-        "seen = np.minimum(position, group.bound_tokens)",
-        "seen = position",
+        "span = np.minimum(position, group.bound_tokens)",
+        "span = position",
     ),
     Mutation("chunks as windows", "if group.chunked:", "if False:"),
     Mutation(
@@ -209,15 +209,15 @@ MUTATIONS = (
     ),
     Mutation(
         "load overhead dropped",
-        "(copied.seconds + inputs.load_overhead_s)",
-        "copied.seconds",
+        "(copy.seconds + inputs.load_overhead_s)",
+        "copy.seconds",
     ),
     Mutation(
         "survival ignored in recompute",
         "past = inputs.survival * context\n        new = context - past",
         "past = 0 * context\n        new = context - past",
     ),
-    Mutation("survival ignored in offload", "kept = inputs.survival * context", "kept = 0 * context"),
+    Mutation("survival ignored in offload", "gpu_tokens = inputs.survival * context", "gpu_tokens = 0 * context"),
     Mutation(
         "context does not grow",
         "inputs.tokens + index * inputs.tokens_between)",
@@ -230,14 +230,14 @@ MUTATIONS = (
     ),
     Mutation(
         "offload writes at every preemption",
-        "link_s=back + written.seconds",
-        "link_s=back + inputs.preemptions * written.seconds",
+        "link_s=back + write.seconds",
+        "link_s=back + inputs.preemptions * write.seconds",
     ),
     Mutation("offload of the prompt keeps all", "if not inputs.offload_prompt_only:", "if True:"),
     Mutation(
         "swap keeps its host copy",
-        "out = out + preempted * copied.seconds",
-        "out = np.maximum(out, preempted * copied.seconds)",
+        "out = out + happens * copy.seconds",
+        "out = np.maximum(out, happens * copy.seconds)",
     ),
     Mutation(
         "V0's copies take nobody's time",

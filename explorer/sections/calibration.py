@@ -25,7 +25,7 @@ def form(case: Case, numbers: dict[str, str]) -> None:
     with right:
         st.markdown(f"**{prose.label('evidence', 'copy')}**")
         copied = read_copy(alone, points("copy", case))
-    found = calibration.replaced(prefill, copied)
+    found = calibration.case_fields(prefill, copied)
     if found:
         st.button(
             prose.label("evidence", "use"),

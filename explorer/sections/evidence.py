@@ -31,8 +31,8 @@ def filtered() -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
     with right:
         gpus = picked("gpu", measured_points.options("gpu"))
         engines = picked("engine", measured_points.options("family"))
-    every = measured_points.chosen((), gpus, models, engines)
-    return measured_points.chosen(kinds, gpus, models, engines), every
+    every = measured_points.pairs_with((), gpus, models, engines)
+    return measured_points.pairs_with(kinds, gpus, models, engines), every
 
 
 def picked(name: str, options: Sequence[str], first: Sequence[str] = ()) -> list[str]:

@@ -150,8 +150,8 @@ def slider_of(found: Basis, name: str) -> dict[str, Any]:
     slider = found.sliders[name]
     return {
         "values": slider.values,
-        "chosen": slider.chosen,
-        "given": None if slider.given is None else slider.figures[slider.given],
+        "chosen": slider.case_stop,
+        "given": None if slider.catalog_stop is None else slider.figures[slider.catalog_stop],
         "texts": [figure_text(name, figure) for figure in slider.figures],
     }
 
@@ -159,7 +159,7 @@ def slider_of(found: Basis, name: str) -> dict[str, Any]:
 @functools.lru_cache(maxsize=1024)
 def figure_text(name: str, figure: float) -> str:
     if name in (SHARE, SURVIVAL):
-        return theme.trimmed(format_percent(figure))
+        return theme.without_zeros(format_percent(figure))
     if name == RATE:
-        return theme.trimmed(f"{significant(figure, 3)} ").rstrip()
+        return theme.without_zeros(f"{significant(figure, 3)} ").rstrip()
     return format_count(figure)

@@ -125,12 +125,12 @@ def read_as(reading: Reading) -> None:
     with st.container(border=True):
         st.markdown(prose.text("own_model", "read_as", numbers | told))
         if reading.assumed:
-            fields = prose.plain(", ".join(config_reading.assumed(reading)))
+            fields = prose.plain(", ".join(config_reading.default_texts(reading)))
             st.info(prose.text("own_model", "assumed", {"fields": fields}))
         if reading.notes:
             st.markdown(f"**{prose.label('own_model', 'notes')}**")
             show.bullets(map(prose.plain, reading.notes))
-        rows = config_reading.used(reading)
+        rows = config_reading.field_rows(reading)
         with st.expander(prose.text("own_model", "used", {"count": str(len(rows))})):
             header = [prose.label("own_model", "field"), prose.label("own_model", "value")]
             show.table("config", header, [[prose.plain(cell) for cell in row] for row in rows], foreign=True)

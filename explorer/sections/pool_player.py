@@ -35,7 +35,7 @@ def player(runs: Mapping[str, Results], block_tokens: int) -> None:
     films = {name: pool_film.film(results, block_tokens) for name, results in runs.items()}
     COMPONENT(key=KEY, data=[payload(runs, films)], on_at_change=take)
     st.caption(prose.text("pressure", "film_note"))
-    cut = [name for name, film in films.items() if film.cut]
+    cut = [name for name, film in films.items() if film.goes_on]
     if cut:
         numbers = {"stays": format_count(pool_film.MOST_STAYS), "schedulers": ", ".join(cut)}
         st.caption(prose.text("pressure", "film_cut", numbers))
@@ -65,7 +65,7 @@ def payload(runs: Mapping[str, Results], films: Mapping[str, Film]) -> dict[str,
                 "color": CATEGORIES.index(pressure.STRATEGY[name]),
                 "dashed": looks[name]["dash"] != "solid",
                 "end": films[name].end_s,
-                "cut": films[name].cut,
+                "cut": films[name].goes_on,
                 "blocks": results.pool_blocks,
                 "onHost": results.bytes_from_host > 0,
                 "waitingMost": int(np.max(results.seconds.waiting, initial=1)),

@@ -192,6 +192,6 @@ def compared(server: Pressure, found: Runs) -> None:
     """All numbers of both runs, a line each."""
     st.header(prose.label("pressure", "numbers" if len(found) == 1 else "compared"))
     every = [pressure.totals(results, server.objective) for results in found.values()]
-    rows = [[prose.label("pressure", f"number.{name}"), *cells] for name, cells in pressure.compared(every)]
+    rows = [[prose.label("pressure", f"number.{name}"), *cells] for name, cells in pressure.comparison_rows(every)]
     show.table("numbers", [prose.label("pressure", "column.number"), *found], rows)
     st.caption(prose.text("pressure", "numbers_note", pressure.objective_figures(server.objective)))

@@ -27,12 +27,12 @@ def section(server: Pressure) -> None:
     tried = long_work.results(
         "remedies",
         (server.case, server.demand, engine),
-        lambda: remedies.tried(server.case, server.demand.arrivals(), engine=engine),
+        lambda: remedies.rows(server.case, server.demand.arrivals(), engine=engine),
         remedies.number_of_rows(engine),
     )
     if tried is None:
         return
-    rows = remedies.ordered(tuple(tried), objective)
+    rows = remedies.ranking(tuple(tried), objective)
     which, numbers = pressure.best_remedy(rows)
     st.markdown(prose.text("pressure", f"remedy_{which}", numbers | {"objective": names[objective]}))
     swap = remedies.swap_beside_recompute(rows)

@@ -19,7 +19,7 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
 
     Bands are the ranges of swap in the chosen layout and of recompute.
     """
-    chosen = curves.chosen_layout
+    case_layout = curves.chosen_layout
     names = [say("swap {layout}", layout=layout) for layout in curves.swap_s]
     fig = theme.sketch(palette, right=labels.room_px([*curves.swap_s, say("recompute")]))
     _block_axis(fig, curves.block_tokens, palette)
@@ -30,13 +30,13 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
     for name, layout in zip(names, curves.swap_s, strict=True):
         theme.line(
             fig, curves.block_tokens, curves.swap_s[layout], name, color=palette.swap, mode="lines+markers",
-            width=2.4 if layout == chosen else 1.2, marker={"size": 6 if layout == chosen else 4},
-            xaxis="x2" if layout == chosen else "x",
+            width=2.4 if layout == case_layout else 1.2, marker={"size": 6 if layout == case_layout else 4},
+            xaxis="x2" if layout == case_layout else "x",
         )  # fmt: skip
     _recompute_line(fig, curves.block_tokens, curves.recompute_s, palette, name=say("recompute"))
     _bytes_axis_above(fig, curves, palette)
     labels.chosen_line(fig, curves.chosen_block_tokens, "", palette)
-    there = labels.value_at(curves.block_tokens, curves.swap_s[chosen], curves.chosen_block_tokens)
+    there = labels.value_at(curves.block_tokens, curves.swap_s[case_layout], curves.chosen_block_tokens)
     theme.dot(fig, curves.chosen_block_tokens, there, color=palette.swap, palette=palette)
     labels.value_labels(
         fig,
@@ -46,7 +46,7 @@ def cost_by_block(curves: BlockCurves, *, palette: Palette = LIGHT) -> go.Figure
         falling=True,
     )
     ends = [
-        (f"<b>{layout}</b>" if layout == chosen else layout, float(series[-1]), palette.swap)
+        (f"<b>{layout}</b>" if layout == case_layout else layout, float(series[-1]), palette.swap)
         for layout, series in curves.swap_s.items()
     ]
     labels.end_labels(fig, [*ends, (say("recompute"), curves.recompute_s, palette.recompute)])
@@ -76,7 +76,7 @@ def _bytes_axis_above(fig: Sketch, curves: BlockCurves, palette: Palette) -> Non
             "standoff": 6,
         },
         "tickvals": list(curves.block_tokens[::4]),
-        "ticktext": [theme.trimmed(format_bytes(size)) for size in per_copy[::4]],
+        "ticktext": [theme.without_zeros(format_bytes(size)) for size in per_copy[::4]],
     }
 
 
@@ -106,24 +106,24 @@ def figure19(figure: Figure19, *, palette: Palette = LIGHT) -> go.Figure:
         mode="lines+markers",
         marker={"size": 7},
     )
-    plotted, measured = figure.recompute_plotted_s, figure.recompute_measured_s
-    _recompute_line(fig, figure.block_tokens, plotted, palette, name=say("recompute as plotted"))
-    _recompute_line(fig, figure.block_tokens, measured, palette, name=say("recompute measured"), width=1.1)
+    plotted_s, measured_s = figure.recompute_plotted_s, figure.recompute_measured_s
+    _recompute_line(fig, figure.block_tokens, plotted_s, palette, name=say("recompute as plotted"))
+    _recompute_line(fig, figure.block_tokens, measured_s, palette, name=say("recompute measured"), width=1.1)
     crossing = figure.crossing_block_tokens
     theme.dot(
-        fig, crossing, plotted, color=palette.background, palette=palette, size=11,
+        fig, crossing, plotted_s, color=palette.background, palette=palette, size=11,
         line={"color": palette.text, "width": 1.5},
     )  # fmt: skip
     cross = say("cross at block size {tokens}", tokens=figure.crossing_plotted_block_tokens)
-    labels.note(fig, crossing, plotted, cross, palette.text, yshift=-20)
+    labels.note(fig, crossing, plotted_s, cross, palette.text, yshift=-20)
     labels.end_labels(fig, [(say("swap"), float(figure.swap_s[-1]), palette.swap)])
     both = say(
         "recompute<br>measured {measured} (thin)<br>as plotted {plotted} (bold)",
-        measured=format_seconds(measured),
-        plotted=format_seconds(plotted),
+        measured=format_seconds(measured_s),
+        plotted=format_seconds(plotted_s),
     )
     labels.note(
-        fig, float(figure.block_tokens[-1]), measured, both, palette.recompute, xanchor="right", align="right",
+        fig, float(figure.block_tokens[-1]), measured_s, both, palette.recompute, xanchor="right", align="right",
         yanchor="bottom", yshift=4,
     )  # fmt: skip
     return fig.figure()

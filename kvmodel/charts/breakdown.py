@@ -37,13 +37,13 @@ def looks(palette: Palette) -> dict[str, Look]:
     }
 
 
-def stacked(parts: Parts, with_wait: bool) -> dict[str, list[Piece]]:
+def bars_of(parts: Parts, with_wait: bool) -> dict[str, list[Piece]]:
     """The bars, in the order of `kvmodel.recovery.parts.PARTS`; unknown parts (NaN) and empty ones are left out."""
     bars: dict[str, list[Piece]] = {}
-    for strategy, found in parts.items():
+    for strategy, by_part in parts.items():
         now, bar = 0.0, []
         for name in PARTS:
-            seconds = found.get(name, 0.0)
+            seconds = by_part.get(name, 0.0)
             if np.isfinite(seconds) and seconds > 0 and (with_wait or name != "wait for blocks"):
                 bar.append(Piece(name, now, seconds))
                 now += seconds
@@ -53,7 +53,7 @@ def stacked(parts: Parts, with_wait: bool) -> dict[str, list[Piece]]:
 
 def stacked_parts(parts: Parts, *, with_wait: bool = False, palette: Palette = LIGHT) -> go.Figure:
     """Stacked bars of `kvmodel.recovery.parts.parts`; `with_wait` adds the wait for blocks."""
-    bars = {strategy: bar for strategy, bar in stacked(parts, with_wait).items() if bar}
+    bars = {strategy: bar for strategy, bar in bars_of(parts, with_wait).items() if bar}
     fig = lanes.lane_figure(bars, palette, title=say("victim delay [s]"), lane_px=72)
     lanes.draw_pieces(fig, bars, looks(palette), palette)
     for strategy, bar in bars.items():
@@ -65,28 +65,28 @@ def stacked_parts(parts: Parts, *, with_wait: bool = False, palette: Palette = L
 
 def _largest(bar: list[Piece]) -> str:
     """The largest parts in the bar's order, and how many smaller ones there are."""
-    named = sorted(bar, key=lambda piece: -piece.seconds)[:NAMED]
-    said = " + ".join(f"{say(piece.name)} {format_seconds(piece.seconds)}" for piece in bar if piece in named)
-    if len(bar) == len(named):
-        return said
-    return say("{largest} + {count} smaller", largest=said, count=len(bar) - len(named))
+    largest = sorted(bar, key=lambda piece: -piece.seconds)[:NAMED]
+    sum_text = " + ".join(f"{say(piece.name)} {format_seconds(piece.seconds)}" for piece in bar if piece in largest)
+    if len(bar) == len(largest):
+        return sum_text
+    return say("{largest} + {count} smaller", largest=sum_text, count=len(bar) - len(largest))
 
 
 def stacked_parts_alt(parts: Parts, *, with_wait: bool = False) -> str:
     """Each strategy's total and largest parts."""
-    bars = stacked(parts, with_wait)
-    told = [
+    bars = bars_of(parts, with_wait)
+    totals = [
         f"{say(strategy)} {format_seconds(lanes.end_s(bar))} ({_largest(bar)})"
         if bar
         else say("{strategy} not in it", strategy=say(strategy))
         for strategy, bar in bars.items()
     ]
-    return say("Parts of the victim delay: {parts}.", parts="; ".join(told))
+    return say("Parts of the victim delay: {parts}.", parts="; ".join(totals))
 
 
 def stacked_parts_points(parts: Parts) -> list[series.Row]:
     """A row a strategy: seconds of every part, None for what is unknown."""
     return [
-        {"strategy": strategy, **{f"{name}_s": finite_or_none(found.get(name, 0.0)) for name in PARTS}}
-        for strategy, found in parts.items()
+        {"strategy": strategy, **{f"{name}_s": finite_or_none(by_part.get(name, 0.0)) for name in PARTS}}
+        for strategy, by_part in parts.items()
     ]

@@ -117,7 +117,7 @@ def range_text(plan: Plan) -> str:
 def memory_bar_alt(plan: Plan) -> str:
     """Every part's size, and what is missing where there is no pool."""
     budget = plan.budget
-    told = {
+    sizes = {
         "parts": ", ".join(f"{say(name)} {format_bytes(size)}" for name, size in parts(budget).items()),
         "usable": format_bytes(budget.usable_bytes),
         "total": format_bytes(budget.total_bytes),
@@ -126,12 +126,12 @@ def memory_bar_alt(plan: Plan) -> str:
         return say(
             "Memory of one GPU: {parts}; {usable} of {total} may be used; the pool may be {range}.",
             range=range_text(plan),
-            **told,
+            **sizes,
         )
     return say(
         "Memory of one GPU: {parts}; {usable} of {total} may be used; {short} too little before any KV.",
         short=format_bytes(-plan.pool_bytes),
-        **told,
+        **sizes,
     )
 
 

@@ -11,11 +11,11 @@ from kvmodel.inputs.case import Case
 SUFFIXES = (".html", ".json", ".csv", *pictures.SUFFIXES)
 
 
-def chart_file(name: str, case: Case, suffix: str, shown: tuple[Any, ...] | None = None) -> str | bytes:
-    """A chart as the content of a file of kind `suffix` (of SUFFIXES); `shown` as in charts.draw. Raises CaseError."""
+def chart_file(name: str, case: Case, suffix: str, data: tuple[Any, ...] | None = None) -> str | bytes:
+    """A chart as the content of a file of kind `suffix` (of SUFFIXES); `data` as in charts.draw. Raises CaseError."""
     if suffix == ".csv":
-        return as_csv(named.points(name, case, shown))
-    figure = named.draw(name, case, shown=shown)
+        return as_csv(named.points(name, case, data))
+    figure = named.draw(name, case, data=data)
     if suffix in pictures.SUFFIXES:
         return pictures.picture(figure, suffix)
     return str(figure.to_json() if suffix == ".json" else figure.to_html(include_plotlyjs=True))

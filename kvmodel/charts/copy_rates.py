@@ -30,7 +30,7 @@ def copy_rates(rates: CopyRates, *, palette: Palette = LIGHT) -> go.Figure:
             color=palette.of(COLORS[curve.method]), dash=dash, hover="%{y:.3s}B/s",
             width=2.4 if curve.method == rates.chosen_method else 1.4,
         )  # fmt: skip
-    _measured(fig, rates.measured, palette)
+    _measured_marks(fig, rates.measured_rates, palette)
     here = say("this case: {size}", size=_size(rates.chosen_bytes_per_copy))
     labels.chosen_line(fig, rates.chosen_bytes_per_copy, here, palette)
     color = palette.of(COLORS[rates.chosen_method])
@@ -51,15 +51,15 @@ def _axes(fig: Sketch, rates: CopyRates, palette: Palette) -> None:
         fig, "xaxis", palette, title=say("size of one copy [bytes]"), span=(float(x[0]), float(x[-1])), ticks=ticks,
         labels=[_size(tick) for tick in ticks],
     )  # fmt: skip
-    seen: list[ArrayLike] = [curve.bytes_per_s for curve in rates.curves]
-    span = theme.log_span([*seen, [point.bytes_per_s for point in rates.measured]])
+    curve_rates: list[ArrayLike] = [curve.bytes_per_s for curve in rates.curves]
+    span = theme.log_span([*curve_rates, [point.bytes_per_s for point in rates.measured_rates]])
     rate_ticks = [rate * GB for rate in RATE_TICKS if span[0] <= rate * GB <= span[1]]
     theme.axis(
         fig, "yaxis", palette, title=say("rate [GB/s]"), span=span, ticks=rate_ticks,
         labels=[f"{tick / GB:g}" for tick in rate_ticks], grid=True,
     )  # fmt: skip
     words = say("solid: out (D2H), dashed: in (H2D)")
-    if rates.measured:
+    if rates.measured_rates:
         words += f"<br>{say('○ out and ▽ in: measured')}"
     labels.text(
         fig, words, palette.muted, size=11, x=1, xref="paper", xanchor="right", xshift=-6, align="right",
@@ -67,13 +67,13 @@ def _axes(fig: Sketch, rates: CopyRates, palette: Palette) -> None:
     )  # fmt: skip
 
 
-def _measured(fig: Sketch, points: tuple[MeasuredRate, ...], palette: Palette) -> None:
+def _measured_marks(fig: Sketch, points: tuple[MeasuredRate, ...], palette: Palette) -> None:
     groups: dict[tuple[str, str, str, str], list[MeasuredRate]] = defaultdict(list)
     for point in points:
         groups[point.method, point.direction, point.gpu, point.source].append(point)
     for (method, direction, gpu, source), rows in groups.items():
         way, _, symbol = WAYS[direction]
-        told = f"<b>{say('measured')}, {method}, {say(way)}</b><br>{gpu} ({source})"
+        group_text = f"<b>{say('measured')}, {method}, {say(way)}</b><br>{gpu} ({source})"
         fig.add(
             "scatter",
             x=theme.small([row.bytes_per_copy for row in rows]),
@@ -82,17 +82,17 @@ def _measured(fig: Sketch, points: tuple[MeasuredRate, ...], palette: Palette) -
             mode="markers",
             marker={"color": palette.of(COLORS[method]), "symbol": symbol, "size": 8},
             text=[f"{row.copies:,} x {_size(row.bytes_per_copy)}" for row in rows],
-            hovertemplate=f"{told}<br>%{{text}}: %{{y:.3s}}B/s<extra></extra>",
+            hovertemplate=f"{group_text}<br>%{{text}}: %{{y:.3s}}B/s<extra></extra>",
         )
 
 
 def _size(size_bytes: float) -> str:
-    return theme.trimmed(format_bytes(size_bytes))
+    return theme.without_zeros(format_bytes(size_bytes))
 
 
 def copy_rates_alt(rates: CopyRates) -> str:
     """What this case's copies reach, what large ones do, and how many measured points are drawn."""
-    reached = ", ".join(f"{format_rate(rate)} {say(WAYS[way][0])}" for way, rate in rates.chosen_bytes_per_s.items())
+    case_rates = ", ".join(f"{format_rate(rate)} {say(WAYS[way][0])}" for way, rate in rates.chosen_bytes_per_s.items())
     loads = [curve for curve in rates.curves if curve.direction == "h2d"]
     largest = ", ".join(f"{curve.method} {format_rate(float(curve.bytes_per_s[-1]))}" for curve in loads)
     return say(
@@ -100,25 +100,25 @@ def copy_rates_alt(rates: CopyRates) -> str:
         "rates drawn.",
         size=_size(rates.chosen_bytes_per_copy),
         method=rates.chosen_method,
-        reached=reached,
+        reached=case_rates,
         link=rates.link,
         large=_size(float(rates.bytes_per_copy[-1])),
         largest=largest,
-        count=len(rates.measured),
+        count=len(rates.measured_rates),
     )
 
 
 def copy_rates_points(rates: CopyRates) -> list[series.Row]:
     """A row a point of every curve, then a row a measurement."""
-    picked = series.thin(rates.bytes_per_copy, series.BAND_POINTS, keep=rates.chosen_bytes_per_copy)
-    modelled = [
+    few = series.thin(rates.bytes_per_copy, series.BAND_POINTS, keep=rates.chosen_bytes_per_copy)
+    model_rows = [
         _row("model", curve.method, curve.direction, size, rate, None, None)
         for curve in rates.curves
-        for size, rate in zip(rates.bytes_per_copy[picked].tolist(), curve.bytes_per_s[picked].tolist(), strict=True)
+        for size, rate in zip(rates.bytes_per_copy[few].tolist(), curve.bytes_per_s[few].tolist(), strict=True)
     ]
-    return modelled + [
+    return model_rows + [
         _row("measured", row.method, row.direction, row.bytes_per_copy, row.bytes_per_s, row.gpu, row.source)
-        for row in rates.measured
+        for row in rates.measured_rates
     ]
 
 

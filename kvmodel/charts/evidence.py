@@ -85,11 +85,11 @@ def _bands(fig: Sketch, x: Floats, exact: Floats, palette: Palette, *, words_at:
 
 
 def _marks(
-    fig: Sketch, pairs: Sequence[Pair], x: Sequence[float], y: Sequence[float], told: str, palette: Palette
+    fig: Sketch, pairs: Sequence[Pair], x: Sequence[float], y: Sequence[float], xy_text: str, palette: Palette
 ) -> None:
     """A mark a row, a trace for rows that share all but their length; what the marks mean is written above.
 
-    `told` is what a row's hover text says of x and y.
+    `xy_text` is what a row's hover text says of x and y.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, pair in enumerate(pairs):
@@ -105,7 +105,7 @@ def _marks(
             mode="markers",
             marker={"color": palette.of(color), "symbol": symbol, "size": 7, "opacity": 0.75},
             text=[str(pairs[row].setting) for row in rows],
-            hovertemplate=f"<b>{about}</b><br>{by}<br>%{{text}}<br>{told}<extra></extra>",
+            hovertemplate=f"<b>{about}</b><br>{by}<br>%{{text}}<br>{xy_text}<extra></extra>",
         )
     _key(fig, [kind for kind in MARKS if any(pair.measured_as == kind for pair in pairs)], palette)
 
@@ -152,13 +152,15 @@ def by_length_alt(pairs: Sequence[Pair]) -> str:
     middle = rows[len(rows) // 2].length_tokens
     halves = [[row for row in rows if (row.length_tokens < middle) == shorter] for shorter in (True, False)]
     sides = (say("median ratio {ratio} below {tokens} tokens"), say("median ratio {ratio} from {tokens} tokens"))
-    told = [
+    medians = [
         side.format(ratio=significant(float(np.median([row.ratio for row in half])), 3), tokens=f"{middle:,}")
         for half, side in zip(halves, sides, strict=True)
         if half
     ]
     return say(
-        "Modelled over measured time of {count} rows by length: {halves} on.", count=len(rows), halves=", ".join(told)
+        "Modelled over measured time of {count} rows by length: {halves} on.",
+        count=len(rows),
+        halves=", ".join(medians),
     )
 
 

@@ -34,17 +34,17 @@ def pieces(strategy_parts: Mapping[str, float]) -> list[Piece]:
         ("copy in", copy_in_s + (0.0 if prefill_s else engine_s)),
         ("prefill", prefill_s + (engine_s if prefill_s else 0.0)),
     ]
-    found, now = [], 0.0
+    lane, now = [], 0.0
     for name, seconds in stretches:
         if np.isfinite(seconds) and seconds > 0:
-            found.append(Piece(name, now, seconds))
+            lane.append(Piece(name, now, seconds))
             now += seconds
-    return found
+    return lane
 
 
 def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
     """A lane a strategy from the moment of preemption to the next token (`kvmodel.recovery.parts.parts`)."""
-    request = {strategy: pieces(found) for strategy, found in parts.items()}
+    request = {strategy: pieces(by_part) for strategy, by_part in parts.items()}
     fig = lanes.lane_figure(request, palette, title=say("time since preemption, ● next token [s]"), lane_px=62)
     waiting = Look(palette.wait, pattern="/", opacity=0.55)
     looks = {
@@ -55,43 +55,45 @@ def timeline(parts: Parts, *, palette: Palette = LIGHT) -> go.Figure:
         "prefill": Look(),
     }
     lanes.draw_pieces(fig, request, looks, palette)
-    for strategy, found in request.items():
-        lanes.head(fig, strategy, _in_words(strategy, found), palette)
-        if found:
-            _next_token(fig, strategy, lanes.end_s(found), palette)
+    for strategy, lane in request.items():
+        lanes.head(fig, strategy, _in_words(strategy, lane), palette)
+        if lane:
+            _next_token(fig, strategy, lanes.end_s(lane), palette)
     return fig.figure()
 
 
 def _next_token(fig: Sketch, strategy: str, seconds: float, palette: Palette) -> None:
-    told = say("{strategy}: next token after {time}", strategy=say(strategy), time=format_seconds(seconds))
+    hover = say("{strategy}: next token after {time}", strategy=say(strategy), time=format_seconds(seconds))
     fig.add(
         "scatter",
         x=[seconds], y=[say(strategy)], mode="markers", cliponaxis=False,
         marker={"color": palette.of(strategy), "size": 11, "line": {"color": palette.background, "width": 2}},
-        hovertemplate=f"{told}<extra></extra>",
+        hovertemplate=f"{hover}<extra></extra>",
     )  # fmt: skip
     lanes.end_note(fig, strategy, seconds, f"<b>{format_seconds(seconds)}</b>", palette)
 
 
-def _in_words(strategy: str, found: list[Piece]) -> str:
+def _in_words(strategy: str, lane: list[Piece]) -> str:
     """The pieces that set the strategies apart; the wait for blocks is common to all."""
-    if not found:
+    if not lane:
         return say("queue unknown: no running batch that fits") if strategy == "wait" else say("nothing to do")
-    apart = [piece for piece in found if piece.name != "wait for blocks"]
-    said = " + ".join(f"{say(piece.name)} {format_seconds(piece.seconds)}" for piece in apart)
-    return f"{say('slower half')}: {said}" if strategy == "both" else said
+    apart = [piece for piece in lane if piece.name != "wait for blocks"]
+    sum_text = " + ".join(f"{say(piece.name)} {format_seconds(piece.seconds)}" for piece in apart)
+    return f"{say('slower half')}: {sum_text}" if strategy == "both" else sum_text
 
 
 def timeline_alt(parts: Parts) -> str:
     """When each strategy gives the next token, and the common wait."""
-    ends = {strategy: lanes.end_s(pieces(found)) for strategy, found in parts.items()}
-    told = ", ".join(f"{say(name)} {format_seconds(end) if end else say('unknown')}" for name, end in ends.items())
-    wait_s = next((found["wait for blocks"] for found in parts.values() if "wait for blocks" in found), float("nan"))
+    ends = {strategy: lanes.end_s(pieces(by_part)) for strategy, by_part in parts.items()}
+    times = ", ".join(f"{say(name)} {format_seconds(end) if end else say('unknown')}" for name, end in ends.items())
+    wait_s = next(
+        (by_part["wait for blocks"] for by_part in parts.values() if "wait for blocks" in by_part), float("nan")
+    )
     if not np.isfinite(wait_s):
-        return say("Time from preemption to the next token: {strategies}.", strategies=told)
+        return say("Time from preemption to the next token: {strategies}.", strategies=times)
     return say(
         "Time from preemption to the next token: {strategies}; {wait} of each but wait is the wait for free blocks.",
-        strategies=told,
+        strategies=times,
         wait=format_seconds(wait_s),
     )
 
@@ -100,6 +102,6 @@ def timeline_points(parts: Parts) -> list[series.Row]:
     """A row a piece: strategy, piece, start and length."""
     return [
         {"strategy": strategy, "piece": piece.name, "start_s": piece.start_s, "length_s": piece.seconds}
-        for strategy, found in parts.items()
-        for piece in pieces(found)
+        for strategy, by_part in parts.items()
+        for piece in pieces(by_part)
     ]

@@ -41,20 +41,20 @@ def at_value(fig: Sketch, which: str, value: float) -> float:
 def apart(places_px: Sequence[float], height_px: float, gap_px: float = GAP_PX) -> list[float]:
     """Heights of labels, moved as little as keeps them `gap_px` apart and on the plot."""
     order = np.argsort(places_px)
-    moved = np.array(places_px, dtype=float)[order]
+    places = np.array(places_px, dtype=float)[order]
     for _ in range(60):
-        overlap = np.maximum(gap_px - (moved[1:] - moved[:-1]), 0.0)
+        overlap = np.maximum(gap_px - (places[1:] - places[:-1]), 0.0)
         if not overlap.any():
             break
-        moved[:-1] -= overlap / 2
-        moved[1:] += overlap / 2
-    floors = gap_px * np.arange(moved.size)
-    moved = np.maximum.accumulate(np.maximum(moved, 0.0) - floors) + floors
+        places[:-1] -= overlap / 2
+        places[1:] += overlap / 2
+    floors = gap_px * np.arange(places.size)
+    places = np.maximum.accumulate(np.maximum(places, 0.0) - floors) + floors
     ceilings = height_px - floors[::-1]
-    moved = np.minimum.accumulate((np.minimum(moved, height_px) - ceilings)[::-1])[::-1] + ceilings
-    kept = np.empty_like(moved)
-    kept[order] = moved
-    return [float(place) for place in kept]
+    places = np.minimum.accumulate((np.minimum(places, height_px) - ceilings)[::-1])[::-1] + ceilings
+    heights = np.empty_like(places)
+    heights[order] = places
+    return [float(place) for place in heights]
 
 
 def plot_height_px(fig: Sketch) -> float:
@@ -78,7 +78,7 @@ def letters(words: str) -> float:
     return sum(WIDE if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in words)
 
 
-def shortened(label: str) -> str:
+def short_label(label: str) -> str:
     """A label that leaves room for the plot on a phone."""
     if letters(label) <= LONGEST_LABEL:
         return label
@@ -89,10 +89,10 @@ def shortened(label: str) -> str:
 
 def end_labels(fig: Sketch, labels: Sequence[tuple[str, float, str]]) -> None:
     """Names of lines at the right of the plot, each at the height of its line: (name, last y, colour)."""
-    known = [(name, y, color) for name, y, color in labels if np.isfinite(y)]
+    finite_labels = [(name, y, color) for name, y, color in labels if np.isfinite(y)]
     height = plot_height_px(fig)
-    wanted = [height * fraction(fig, "yaxis", y) for _, y, _ in known]
-    for (name, _, color), place in zip(known, apart(wanted, height), strict=True):
+    heights = [height * fraction(fig, "yaxis", y) for _, y, _ in finite_labels]
+    for (name, _, color), place in zip(finite_labels, apart(heights, height), strict=True):
         text(fig, name, color, x=1, xref="paper", y=place / height, yref="paper", xanchor="left", xshift=6)
 
 
@@ -100,15 +100,15 @@ def value_labels(
     fig: Sketch, x: float, labels: Sequence[tuple[str, float, str]], background: str, *, falling: bool = False
 ) -> None:
     """Values beside the marked points at x: (text, y, colour), on the side that a rising (or falling) line leaves."""
-    known = [(words, y, color) for words, y, color in labels if np.isfinite(y)]
+    finite_labels = [(words, y, color) for words, y, color in labels if np.isfinite(y)]
     height, along = plot_height_px(fig), fraction(fig, "xaxis", x)
-    left = along > 0.75 if falling else along > 0.22
-    shift = 9 if left != falling else -9
-    wanted = [max(height * fraction(fig, "yaxis", y) + shift, GAP_PX / 2) for _, y, _ in known]
-    for (words, _, color), place in zip(known, apart(wanted, height), strict=True):
+    on_left = along > 0.75 if falling else along > 0.22
+    shift = 9 if on_left != falling else -9
+    heights = [max(height * fraction(fig, "yaxis", y) + shift, GAP_PX / 2) for _, y, _ in finite_labels]
+    for (words, _, color), place in zip(finite_labels, apart(heights, height), strict=True):
         text(
             fig, words, color, x=along, xref="paper", y=place / height, yref="paper", bgcolor=background,
-            xanchor="right" if left else "left", xshift=-8 if left else 8,
+            xanchor="right" if on_left else "left", xshift=-8 if on_left else 8,
         )  # fmt: skip
 
 
@@ -151,10 +151,10 @@ def shape(fig: Sketch, kind: str, **place: Any) -> None:
 
 def value_at(x: ArrayLike, y: ArrayLike, where: float) -> float:
     """The y of a curve at `where`, between its points on log scales; NaN outside them."""
-    known = np.isfinite(y) & (np.asarray(y) > 0)
-    if not known.any() or not np.min(x) <= where <= np.max(x):
+    positive = np.isfinite(y) & (np.asarray(y) > 0)
+    if not positive.any() or not np.min(x) <= where <= np.max(x):
         return float("nan")
-    return float(np.exp(np.interp(np.log(where), np.log(np.asarray(x)[known]), np.log(np.asarray(y)[known]))))
+    return float(np.exp(np.interp(np.log(where), np.log(np.asarray(x)[positive]), np.log(np.asarray(y)[positive]))))
 
 
 def footer(fig: go.Figure, case: Case | None, palette: Palette) -> go.Figure:

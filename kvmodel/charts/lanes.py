@@ -45,7 +45,7 @@ def lane_figure(lanes: Lanes, palette: Palette, *, title: str, lane_px: int, top
     ticks = round_steps(longest)
     theme.axis(
         fig, "xaxis", palette, title=title, span=(0, longest), log=False, ticks=ticks,
-        labels=["0", *[theme.trimmed(format_seconds(tick, digits=3)) for tick in ticks[1:]]],
+        labels=["0", *[theme.without_zeros(format_seconds(tick, digits=3)) for tick in ticks[1:]]],
     )  # fmt: skip
     fig.layout["xaxis"].update(showgrid=True, showline=False)
     fig.layout["yaxis"] = {
@@ -74,30 +74,30 @@ def draw_pieces(fig: Sketch, lanes: Lanes, looks: Mapping[str, Look], palette: P
     """A trace for each kind of piece, over the lanes that have it."""
     longest = max([end_s(pieces) for pieces in lanes.values()] or [0.0])
     for kind, look in looks.items():
-        found = [(lane, piece) for lane, pieces in lanes.items() for piece in pieces if piece.name == kind]
-        if not found:
+        pairs = [(lane, piece) for lane, pieces in lanes.items() for piece in pieces if piece.name == kind]
+        if not pairs:
             continue
-        colors = [look.color or palette.of(lane) for lane, _ in found]
-        hatched = bool(look.pattern)
+        colors = [look.color or palette.of(lane) for lane, _ in pairs]
+        has_pattern = bool(look.pattern)
         fig.add(
             "bar",
             orientation="h",
-            y=[say(lane) for lane, _ in found],
-            x=[piece.seconds for _, piece in found],
-            base=[piece.start_s for _, piece in found],
+            y=[say(lane) for lane, _ in pairs],
+            x=[piece.seconds for _, piece in pairs],
+            base=[piece.start_s for _, piece in pairs],
             name=kind,
-            text=[say(kind) if piece.seconds > SHORTEST_NAMED * longest else "" for _, piece in found],
+            text=[say(kind) if piece.seconds > SHORTEST_NAMED * longest else "" for _, piece in pairs],
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
-            textfont={"size": 11, "color": palette.text if hatched else palette.background},
+            textfont={"size": 11, "color": palette.text if has_pattern else palette.background},
             marker={
-                "color": palette.background if hatched else colors,
+                "color": palette.background if has_pattern else colors,
                 "opacity": look.opacity,
-                "line": {"width": 1, "color": colors if hatched else palette.background},
+                "line": {"width": 1, "color": colors if has_pattern else palette.background},
                 "pattern": {"shape": look.pattern, "fgcolor": colors, "size": 6, "solidity": 0.25},
             },
-            customdata=[format_seconds(piece.seconds) for _, piece in found],
+            customdata=[format_seconds(piece.seconds) for _, piece in pairs],
             hovertemplate=f"%{{y}}: {say(kind)} %{{customdata}}<extra></extra>",
         )
 

@@ -38,16 +38,16 @@ THIN = 0.9
 
 def columns(points: Sequence[Point]) -> Columns:
     """The numbers of a curve, rising in rate."""
-    ordered = sorted(points, key=lambda point: point.requests_per_s)
-    read = {name: np.array([of(point.totals) for point in ordered], dtype=float) for name, of in READ.items()}
-    return {"requests_per_s": np.array([point.requests_per_s for point in ordered], dtype=float)} | read
+    rising = sorted(points, key=lambda point: point.requests_per_s)
+    values = {name: np.array([of(point.totals) for point in rising], dtype=float) for name, of in READ.items()}
+    return {"requests_per_s": np.array([point.requests_per_s for point in rising], dtype=float)} | values
 
 
 def load_curve(curves: Curves, load: Later | str, chosen_per_s: float, *, palette: Palette = LIGHT) -> go.Figure:
     """Three panels over the request rate; vertical lines at each scheduler's knee and at the chosen rate."""
-    drawn = {name: columns(points) for name, points in curves.items()}
-    fig = panels.stacked(palette, len(PANELS), (key(curves, palette), str(load)))
-    most = max(float(each["requests_per_s"].max()) for each in drawn.values())
+    by_scheduler = {name: columns(points) for name, points in curves.items()}
+    fig = panels.panel_figure(palette, len(PANELS), (key(curves, palette), str(load)))
+    most = max(float(each["requests_per_s"].max()) for each in by_scheduler.values())
     ticks = lanes.round_steps(most)
     theme.axis(
         fig, "xaxis", palette, title=say("requests offered [requests/s]"), span=(0, 1.02 * most), log=False,
@@ -55,14 +55,14 @@ def load_curve(curves: Curves, load: Later | str, chosen_per_s: float, *, palett
     )  # fmt: skip
     theme.hover_title(fig, "%{x:.3r} requests/s")
     for place, (heading, thick, thin, hover) in enumerate(PANELS):
-        shown = [column for column in (thick, thin) if column]
-        values = np.concatenate([each[column] for each in drawn.values() for column in shown])
+        panel_columns = [column for column in (thick, thin) if column]
+        values = np.concatenate([each[column] for each in by_scheduler.values() for column in panel_columns])
         yaxis = _panel(fig, place, say(heading), values, palette, log="ttft" in thick)
         for name, look in looks(curves, palette).items():
-            for column in shown:
+            for column in panel_columns:
                 width = look["width"] if column == thick else THIN
                 panels.line(
-                    fig, drawn[name]["requests_per_s"], drawn[name][column], name, hover, yaxis=yaxis,
+                    fig, by_scheduler[name]["requests_per_s"], by_scheduler[name][column], name, hover, yaxis=yaxis,
                     look=look | {"width": width},
                 )  # fmt: skip
     panels.over(fig, len(PANELS))
@@ -101,7 +101,7 @@ def _mark(fig: Sketch, rate_per_s: float | None, color: str, dash: str) -> None:
 
 def load_curve_alt(curves: Curves, load: Later | str, chosen_per_s: float) -> str:
     """Each scheduler's knee, and its numbers at both ends."""
-    told = []
+    texts = []
     for name, points in curves.items():
         bend, ends = _bend_per_s(knee(points)), columns(points)
         where = say("no knee in this range")
@@ -116,8 +116,8 @@ def load_curve_alt(curves: Curves, load: Later | str, chosen_per_s: float) -> st
             )
             for at in (0, -1)
         )
-        told.append(f"{name}: {where}; {first}, {last}")
-    return say("Load curve under {load}. {schedulers}.", load=load, schedulers=". ".join(told))
+        texts.append(f"{name}: {where}; {first}, {last}")
+    return say("Load curve under {load}. {schedulers}.", load=load, schedulers=". ".join(texts))
 
 
 def load_curve_points(curves: Curves, load: Later | str, chosen_per_s: float) -> list[series.Row]:

@@ -59,14 +59,14 @@ def _plan(case: Case) -> tuple[Any, ...]:
 
 
 def _first_evidence(case: Case) -> tuple[Any, ...]:
-    return (measured_points.chosen(measured_points.FIRST_KINDS),)
+    return (measured_points.pairs_with(measured_points.FIRST_KINDS),)
 
 
 def _pressure(case: Case) -> tuple[Any, ...]:
     """The Pressure page's first view of a Case."""
-    asked = servers.Pressure(case=case)
-    runs = {scheduler: servers.run(asked, scheduler) for scheduler in asked.schedulers}
-    return runs, servers.load_text(asked, next(iter(runs.values())))
+    pressure = servers.Pressure(case=case)
+    runs = {scheduler: servers.run(pressure, scheduler) for scheduler in pressure.schedulers}
+    return runs, servers.load_text(pressure, next(iter(runs.values())))
 
 
 def _load_curve(case: Case) -> tuple[Any, ...]:
@@ -132,27 +132,27 @@ NAMES = tuple(_CHARTS)
 WITHOUT_CASE = ("figure19", "scenarios", "evidence", "evidence-by-length")
 
 
-def draw(name: str, case: Case, *, palette: Palette = LIGHT, shown: tuple[Any, ...] | None = None) -> go.Figure:
+def draw(name: str, case: Case, *, palette: Palette = LIGHT, data: tuple[Any, ...] | None = None) -> go.Figure:
     """A chart by name, computed for a Case, with a footer that says for which where no page does.
 
-    `shown` is what it draws in place of what the Case alone says: other models beside it, other measurements.
+    `data` is what it draws in place of what the Case alone says: other models beside it, other measurements.
     Raises CaseError, one sentence, on an unknown name or a Case that does not fit.
     """
     chart = _chart(name)
-    fig = chart.figure(*(shown or chart.shows(case)), palette=palette)
+    fig = chart.figure(*(data or chart.shows(case)), palette=palette)
     return fig if palette is STREAMLIT else labels.footer(fig, None if name in WITHOUT_CASE else case, palette)
 
 
-def alt(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> str:
+def alt(name: str, case: Case, data: tuple[Any, ...] | None = None) -> str:
     """The chart's key numbers in words."""
     chart = _chart(name)
-    return chart.words(*(shown or chart.shows(case)))
+    return chart.words(*(data or chart.shows(case)))
 
 
-def points(name: str, case: Case, shown: tuple[Any, ...] | None = None) -> list[Row]:
+def points(name: str, case: Case, data: tuple[Any, ...] | None = None) -> list[Row]:
     """The plotted numbers, base units in the column names, a row an x; None for what is unknown."""
     chart = _chart(name)
-    return chart.rows(*(shown or chart.shows(case)))
+    return chart.rows(*(data or chart.shows(case)))
 
 
 def _chart(name: str) -> _Chart:

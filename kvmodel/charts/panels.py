@@ -13,7 +13,7 @@ from kvmodel.charts.theme import Palette, Sketch
 PANEL_PX, HEAD_PX, LINE_PX = 84, 34, 18
 
 
-def stacked(palette: Palette, panels: int, lines: Sequence[str], *, left: int = 56, right: int = 16) -> Sketch:
+def panel_figure(palette: Palette, panels: int, lines: Sequence[str], *, left: int = 56, right: int = 16) -> Sketch:
     """An empty chart with room for so many panels, below lines of text."""
     top = LINE_PX * len(lines) + 6
     height = top + panels * (PANEL_PX + HEAD_PX) + theme.MARGIN_BOTTOM_PX

@@ -33,9 +33,9 @@ class NoPictures(CaseError):
 
 def browser_path() -> str | None:
     """The Chrome or Chromium that draws: BROWSER_PATH where that is set, else the first of BROWSERS on PATH."""
-    named = os.environ.get("BROWSER_PATH")
-    if named:
-        return named if os.access(named, os.X_OK) else None
+    path = os.environ.get("BROWSER_PATH")
+    if path:
+        return path if os.access(path, os.X_OK) else None
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
@@ -102,19 +102,19 @@ class Browser:
                 self._closing.cancel()
             try:
                 try:
-                    return await self._drawn(figure, suffix, path)
+                    return await self._draw(figure, suffix, path)
                 except Exception:
                     if self._kaleido is None:
                         raise
                     await self._drop()  # it may have died since the last picture: once more with another
-                    return await self._drawn(figure, suffix, path)
+                    return await self._draw(figure, suffix, path)
             except Exception as error:  # a browser may fail in many ways: kaleido names no common one
                 await self._drop()
                 raise NoPictures(f"pictures: the browser gave none ({type(error).__name__}); {INSTEAD}") from None
             finally:
                 self._closing = self._loop.call_later(self._keep_open_s, self._close_soon)
 
-    async def _drawn(self, figure: dict[str, Any], suffix: str, path: str) -> bytes:
+    async def _draw(self, figure: dict[str, Any], suffix: str, path: str) -> bytes:
         if self._kaleido is None:
             await asyncio.wait_for(self._open(path), START_S)
         return bytes(await asyncio.wait_for(self._kaleido.calc_fig(figure, options(figure, suffix)), DRAW_S))
@@ -123,9 +123,9 @@ class Browser:
         import kaleido
 
         # Without MathJax, which kaleido would load from another host; plotly.js is the package's own.
-        opened = kaleido.Kaleido(n=1, timeout=DRAW_S, mathjax=False, path=path)
-        await opened.open()
-        self._kaleido = opened
+        browser = kaleido.Kaleido(n=1, timeout=DRAW_S, mathjax=False, path=path)
+        await browser.open()
+        self._kaleido = browser
 
     def _close_soon(self) -> None:
         self._loop.create_task(self._close())
@@ -135,10 +135,10 @@ class Browser:
             await self._drop()
 
     async def _drop(self) -> None:
-        opened, self._kaleido = self._kaleido, None
-        if opened is not None:
+        browser, self._kaleido = self._kaleido, None
+        if browser is not None:
             with contextlib.suppress(Exception):  # already gone
-                await asyncio.wait_for(opened.close(), DRAW_S)
+                await asyncio.wait_for(browser.close(), DRAW_S)
 
 
 def options(figure: dict[str, Any], suffix: str) -> dict[str, Any]:

@@ -27,12 +27,12 @@ STRATEGY = {  # whose colour a scheduler has: by what it does with a victim
 
 def looks(schedulers: Iterable[str], palette: Palette) -> dict[str, dict[str, Any]]:
     """Colour and dash of each run; of two in one colour the second is dashed."""
-    found: dict[str, dict[str, Any]] = {}
+    by_run: dict[str, dict[str, Any]] = {}
     for name in schedulers:
         color = palette.of(STRATEGY[name])
-        again = any(look["color"] == color for look in found.values())
-        found[name] = {"color": color, "dash": "dot" if again else "solid", "width": 1.8}
-    return found
+        again = any(look["color"] == color for look in by_run.values())
+        by_run[name] = {"color": color, "dash": "dot" if again else "solid", "width": 1.8}
+    return by_run
 
 
 def key(schedulers: Iterable[str], palette: Palette) -> str:
@@ -46,16 +46,16 @@ def key(schedulers: Iterable[str], palette: Palette) -> str:
 
 def by_second(runs: Runs, load: Later | str, *, palette: Palette = LIGHT) -> go.Figure:
     """Four panels over one time axis: a line a run, bars for preemptions; `load` is said above them."""
-    drawn = {name: columns(results.seconds, stretch(runs)) for name, results in runs.items()}
+    by_run = {name: columns(results.seconds, stretch(runs)) for name, results in runs.items()}
     headings = {
         "waiting": say("requests waiting"),
         "running": say("requests running"),
         "kv_usage": say("KV blocks in use"),
-        "preemptions": say("preemptions, per {time}", time=theme.trimmed(format_seconds(interval_s(runs), 3))),
+        "preemptions": say("preemptions, per {time}", time=theme.without_zeros(format_seconds(interval_s(runs), 3))),
     }
     hovers = {"waiting": "%{y:.0f}", "running": "%{y:.0f}", "kv_usage": "%{y:.0%}", "preemptions": "%{y:.0f}"}
-    fig = panels.stacked(palette, len(headings), (key(runs, palette), str(load)))
-    end_s = max([float(each["time_s"][-1]) for each in drawn.values() if len(each["time_s"])], default=1.0)
+    fig = panels.panel_figure(palette, len(headings), (key(runs, palette), str(load)))
+    end_s = max([float(each["time_s"][-1]) for each in by_run.values() if len(each["time_s"])], default=1.0)
     ticks = lanes.round_steps(end_s)
     theme.axis(
         fig, "xaxis", palette, title=say("time [s]"), span=(0, end_s), log=False, ticks=ticks,
@@ -63,12 +63,12 @@ def by_second(runs: Runs, load: Later | str, *, palette: Palette = LIGHT) -> go.
     )  # fmt: skip
     theme.hover_title(fig, "%{x:,.0f} s")
     for place, (column, heading) in enumerate(headings.items()):
-        most = 1.0 if column == "kv_usage" else max(float(np.max(each[column], initial=1)) for each in drawn.values())
+        most = 1.0 if column == "kv_usage" else max(float(np.max(each[column], initial=1)) for each in by_run.values())
         ticks = [0.0, 0.5, 1.0] if column == "kv_usage" else lanes.round_steps(most, min(int(most), 4))
         texts = [format_percent(tick) if column == "kv_usage" else format_count(tick) for tick in ticks]
         yaxis = panels.panel(fig, place, heading, palette, span=(0, 1.05 * most), ticks=ticks, texts=texts)
         for name, look in looks(runs, palette).items():
-            x, y = drawn[name]["time_s"], drawn[name][column]
+            x, y = by_run[name]["time_s"], by_run[name][column]
             if column == "preemptions":
                 panels.bars(fig, x, y, name, hovers[column], yaxis=yaxis, color=look["color"])
             else:
@@ -102,13 +102,13 @@ def stretch(runs: Runs) -> int:
 
 def interval_s(runs: Runs) -> float:
     """The time that a drawn point stands for."""
-    sampled = [results.seconds for results in runs.values() if len(results.seconds.time_s)]
-    return stretch(runs) * float(sampled[0].time_s[0]) if sampled else 1.0
+    per_second = [results.seconds for results in runs.values() if len(results.seconds.time_s)]
+    return stretch(runs) * float(per_second[0].time_s[0]) if per_second else 1.0
 
 
 def by_second_alt(runs: Runs, load: Later | str) -> str:
     """How high each run's queue and pool went, and how often it preempted."""
-    told = [
+    texts = [
         say(
             "{scheduler}: at most {waiting} requests waiting and {running} running, {usage} of the KV blocks in use, "
             "{preemptions} preemptions in {time}",
@@ -121,7 +121,7 @@ def by_second_alt(runs: Runs, load: Later | str) -> str:
         )
         for name, results in runs.items()
     ]
-    return say("The server second by second, under {load}. {schedulers}.", load=load, schedulers="; ".join(told))
+    return say("The server second by second, under {load}. {schedulers}.", load=load, schedulers="; ".join(texts))
 
 
 def by_second_points(runs: Runs, load: Later | str) -> list[series.Row]:

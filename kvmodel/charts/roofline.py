@@ -26,11 +26,11 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
     """Ceilings, ridge, and each point at its attained rate with a thin line up to its ceiling."""
     fig = theme.sketch(palette)
     x = roof.intensity_flop_per_byte
-    drawn = [point.intensity_flop_per_byte for point in roof.points]
-    drawn += [point.intensity_flop_per_byte for point in roof.measured]
+    intensities = [point.intensity_flop_per_byte for point in roof.points]
+    intensities += [point.intensity_flop_per_byte for point in roof.measured_points]
     span = (
-        min([float(x[0]), *(0.7 * intensity for intensity in drawn)]),
-        max([float(x[-1]), *(1.4 * intensity for intensity in drawn)]),
+        min([float(x[0]), *(0.7 * intensity for intensity in intensities)]),
+        max([float(x[-1]), *(1.4 * intensity for intensity in intensities)]),
     )
     ticks = [tick for tick in 10.0 ** np.arange(-3, 7) if span[0] <= tick <= span[1]]
     theme.axis(
@@ -38,17 +38,17 @@ def roofline(roof: Roofline, *, palette: Palette = LIGHT) -> go.Figure:
         labels=[significant(tick, 1) for tick in ticks],
     )  # fmt: skip
     ceiling = np.minimum(roof.peak_flop_per_s, np.array(span) * roof.hbm_bytes_per_s)
-    reached = [point.attained_flop_per_s for point in roof.points]
+    rates = [point.attained_flop_per_s for point in roof.points]
     top = roof.peak_flop_per_s * 1.6
-    room = [rate / (top / rate) ** 0.25 for rate in reached]  # for the words under each point
-    heights = theme.log_span([ceiling, room, top, [point.attained_flop_per_s for point in roof.measured]])
+    room = [rate / (top / rate) ** 0.25 for rate in rates]  # for the words under each point
+    heights = theme.log_span([ceiling, room, top, [point.attained_flop_per_s for point in roof.measured_points]])
     ticks = [tick for tick in TFLOP * 10.0 ** np.arange(-4, 6) if heights[0] <= tick <= heights[1]]
     theme.axis(
         fig, "yaxis", palette, title=say("rate [TFLOP/s]"), span=heights, ticks=ticks,
         labels=[significant(tick / TFLOP, 1) for tick in ticks], grid=True,
     )  # fmt: skip
     _ceilings(fig, roof, span, palette)
-    _measured(fig, roof.measured, palette)
+    _measured_marks(fig, roof.measured_points, palette)
     for point in roof.points:
         _point(fig, point, palette)
     return fig.figure()
@@ -83,7 +83,7 @@ def _ceilings(fig: Sketch, roof: Roofline, span: tuple[float, float], palette: P
     )  # fmt: skip
 
 
-def _measured(fig: Sketch, points: Sequence[MeasuredPoint], palette: Palette) -> None:
+def _measured_marks(fig: Sketch, points: Sequence[MeasuredPoint], palette: Palette) -> None:
     """Prefills that others measured on this GPU with this model: hollow marks."""
     if not points:
         return
@@ -105,10 +105,10 @@ def _measured(fig: Sketch, points: Sequence[MeasuredPoint], palette: Palette) ->
 
 def _point(fig: Sketch, point: Point, palette: Palette) -> None:
     color = palette.recompute if point.name == "prefill" else palette.both
-    x, reached = point.intensity_flop_per_byte, point.attained_flop_per_s
-    share = format_percent(reached / point.ceiling_flop_per_s)
-    rate = f"{significant(reached / TFLOP, 2)} TFLOP/s"
-    told = say(
+    x, attained_flop_per_s = point.intensity_flop_per_byte, point.attained_flop_per_s
+    share = format_percent(attained_flop_per_s / point.ceiling_flop_per_s)
+    rate = f"{significant(attained_flop_per_s / TFLOP, 2)} TFLOP/s"
+    hover = say(
         "{point}: {intensity} FLOP/byte, {rate}, {share} of its ceiling, {time} a step",
         point=say(point.name),
         intensity=significant(x, 2),
@@ -116,15 +116,17 @@ def _point(fig: Sketch, point: Point, palette: Palette) -> None:
         share=share,
         time=format_seconds(point.seconds),
     )
-    theme.line(fig, [x, x], [reached, point.ceiling_flop_per_s], point.name, color=color, width=1.2, hover=None)
+    theme.line(
+        fig, [x, x], [attained_flop_per_s, point.ceiling_flop_per_s], point.name, color=color, width=1.2, hover=None
+    )
     theme.dot(
-        fig, x, reached, color=color, palette=palette, size=12,
-        symbol="circle" if point.name == "prefill" else "diamond", hover=told,
+        fig, x, attained_flop_per_s, color=color, palette=palette, size=12,
+        symbol="circle" if point.name == "prefill" else "diamond", hover=hover,
     )  # fmt: skip
     right = labels.fraction(fig, "xaxis", x) > 0.55
-    said = say("<b>{point}</b><br>{rate}<br>{share} of ceiling", point=say(point.name), rate=rate, share=share)
+    words = say("<b>{point}</b><br>{rate}<br>{share} of ceiling", point=say(point.name), rate=rate, share=share)
     labels.note(
-        fig, x, reached, said, color, yshift=-9, yanchor="top", xanchor="right" if right else "left",
+        fig, x, attained_flop_per_s, words, color, yshift=-9, yanchor="top", xanchor="right" if right else "left",
         align="right" if right else "left", bgcolor=palette.background,
     )  # fmt: skip
 
@@ -139,8 +141,10 @@ def step_time(curve: StepCurve, *, palette: Palette = LIGHT) -> go.Figure:
     few = series.thin(curve.tokens, series.BAND_POINTS, keep=curve.chosen_tokens)
     x = curve.tokens[few]
     theme.line(fig, x, curve.floor_s[few], floor, color=palette.muted, dash="dot", width=1.6)
-    shown = curve.compute_s[few] >= 10 ** fig.layout["yaxis"]["range"][0]
-    theme.line(fig, x[shown], curve.compute_s[few][shown], compute, color=palette.recompute, dash="dash", width=1.1)
+    in_range = curve.compute_s[few] >= 10 ** fig.layout["yaxis"]["range"][0]
+    theme.line(
+        fig, x[in_range], curve.compute_s[few][in_range], compute, color=palette.recompute, dash="dash", width=1.1
+    )
     theme.line(fig, x, curve.weight_read_s[few], weight_read, color=palette.swap, width=1.1, dash="longdash")
     theme.line(fig, x, curve.step_s[few], step, color=palette.text, width=2.6)
     _knee(fig, curve, palette)
@@ -169,7 +173,7 @@ def _knee(fig: Sketch, curve: StepCurve, palette: Palette) -> None:
 
 def roofline_alt(roof: Roofline) -> str:
     """The ceilings, the ridge, and where the points lie."""
-    told = "; ".join(
+    texts = "; ".join(
         say(
             "{point} at {intensity} FLOP/byte reaches {rate} TFLOP/s, {share} of its ceiling",
             point=say(point.name),
@@ -184,20 +188,20 @@ def roofline_alt(roof: Roofline) -> str:
         peak=significant(roof.peak_flop_per_s / TFLOP, 3),
         memory=significant(roof.hbm_bytes_per_s / TB, 3),
         ridge=significant(roof.ridge_flop_per_byte, 3),
-        points=told,
+        points=texts,
     )
-    return ceilings + _measured_alt(roof.measured)
+    return ceilings + _measured_alt(roof.measured_points)
 
 
 def _measured_alt(points: Sequence[MeasuredPoint]) -> str:
     if not points:
         return ""
-    reached = [point.attained_flop_per_s / TFLOP for point in points]
+    rates = [point.attained_flop_per_s / TFLOP for point in points]
     return say(
         " {count} prefills measured on this GPU reach {least} to {most} TFLOP/s.",
         count=len(points),
-        least=significant(min(reached), 2),
-        most=significant(max(reached), 2),
+        least=significant(min(rates), 2),
+        most=significant(max(rates), 2),
     )
 
 
@@ -232,7 +236,7 @@ def roofline_points(roof: Roofline) -> list[series.Row]:
             f"measured {point.row.id}", point.intensity_flop_per_byte, roof, point.attained_flop_per_s,
             point.row.seconds,
         )
-        for point in roof.measured
+        for point in roof.measured_points
     ]  # fmt: skip
 
 

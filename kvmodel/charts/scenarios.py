@@ -60,12 +60,12 @@ def ratio(outcome: Outcome) -> float:
 
 def lanes(rows: Sequence[Row]) -> list[Lane]:
     """A lane a variant, in the table's order."""
-    found = []
+    variants = []
     for row in rows:
         for variant in dict.fromkeys(outcome.variant for outcome in row.outcomes):
             these = tuple(outcome for outcome in row.outcomes if outcome.variant == variant)
-            found.append(Lane(row.id, variant, COPY[row.article_pick], these))
-    return found
+            variants.append(Lane(row.id, variant, COPY[row.article_pick], these))
+    return variants
 
 
 def outcomes(rows: Sequence[Row], *, palette: Palette = LIGHT) -> go.Figure:
@@ -73,15 +73,15 @@ def outcomes(rows: Sequence[Row], *, palette: Palette = LIGHT) -> go.Figure:
 
     A hollow dot is too close to call.
     """
-    listed = lanes(rows)
-    fig = theme.sketch(palette, height=LANE_PX * len(listed) + 54 + theme.MARGIN_BOTTOM_PX, left=12, right=12)
+    lane_list = lanes(rows)
+    fig = theme.sketch(palette, height=LANE_PX * len(lane_list) + 54 + theme.MARGIN_BOTTOM_PX, left=12, right=12)
     fig.layout["margin"]["t"] = 54
-    span = _ratio_axis(fig, listed, palette)
-    theme.axis(fig, "yaxis", palette, title="", span=(-0.55, len(listed) - 0.4), ticks=[], labels=[], log=False)
+    span = _ratio_axis(fig, lane_list, palette)
+    theme.axis(fig, "yaxis", palette, title="", span=(-0.55, len(lane_list) - 0.4), ticks=[], labels=[], log=False)
     fig.layout["yaxis"]["showline"] = False
     labels.shape(fig, "line", x0=1, x1=1, y0=0, y1=1, yref="paper", line={"color": palette.muted, "width": 1})
-    heights = {lane.name: len(listed) - 1 - index for index, lane in enumerate(listed)}
-    for lane in listed:
+    heights = {lane.name: len(lane_list) - 1 - index for index, lane in enumerate(lane_list)}
+    for lane in lane_list:
         recompute = lane.article_pick == "recompute"
         labels.shape(
             fig, "rect", x0=span[0] if recompute else span[1], x1=1, line={"width": 0}, opacity=0.12,
@@ -92,14 +92,14 @@ def outcomes(rows: Sequence[Row], *, palette: Palette = LIGHT) -> go.Figure:
             fig, lane.name, palette.text, x=0, xref="paper", xanchor="left", y=heights[lane.name] + 0.32, yref="y"
         )
     for condition in MARKS:
-        _dots(fig, listed, heights, condition, palette)
+        _dots(fig, lane_list, heights, condition, palette)
     _sides(fig, palette)
     return fig.figure()
 
 
-def _ratio_axis(fig: Sketch, listed: Sequence[Lane], palette: Palette) -> tuple[float, float]:
+def _ratio_axis(fig: Sketch, lane_list: Sequence[Lane], palette: Palette) -> tuple[float, float]:
     """A logarithmic axis around 1 that holds every ratio, with room for its text."""
-    every = [times for lane in listed for times in map(ratio, lane.outcomes) if np.isfinite(times)]
+    every = [times for lane in lane_list for times in map(ratio, lane.outcomes) if np.isfinite(times)]
     span = min([1 / LEAST_REACH, *(times / 1.5 for times in every)]), max([LEAST_REACH, *(1.5 * t for t in every)])
     ticks = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if span[0] < tick < span[1]]
     names = [f"{tick:g}x" for tick in ticks]
@@ -125,34 +125,34 @@ def _sides(fig: Sketch, palette: Palette) -> None:
     )  # fmt: skip
 
 
-def _dots(fig: Sketch, listed: Sequence[Lane], heights: Mapping[str, int], condition: str, palette: Palette) -> None:
+def _dots(fig: Sketch, lane_list: Sequence[Lane], heights: Mapping[str, int], condition: str, palette: Palette) -> None:
     """All outcomes of a condition as one trace, each with its ratio beside it; the first lane names them."""
     mark = MARKS[condition]
-    found = [
+    points = [
         (lane, outcome, ratio(outcome))
-        for lane in listed
+        for lane in lane_list
         for outcome in lane.outcomes
         if outcome.condition == condition and np.isfinite(ratio(outcome))
     ]
-    colors = [_color(outcome, palette) for _, outcome, _ in found]
+    colors = [_color(outcome, palette) for _, outcome, _ in points]
     fig.add(
         "scatter", mode="markers", name=mark.full,
-        x=[times for _, _, times in found], y=[heights[lane.name] + mark.rise for lane, _, _ in found],
+        x=[times for _, _, times in points], y=[heights[lane.name] + mark.rise for lane, _, _ in points],
         marker={
             "symbol": mark.symbol, "size": 9, "line": {"color": colors, "width": 1.8},
             "color": [
                 palette.background if outcome.contest.close else color
-                for (_, outcome, _), color in zip(found, colors, strict=True)
+                for (_, outcome, _), color in zip(points, colors, strict=True)
             ],
         },
-        customdata=[f"{lane.name}, {say(mark.full)}: {_in_words(outcome)}" for lane, outcome, _ in found],
+        customdata=[f"{lane.name}, {say(mark.full)}: {_in_words(outcome)}" for lane, outcome, _ in points],
         hovertemplate="%{customdata}<extra></extra>",
     )  # fmt: skip
-    for (lane, _, times), color in zip(found, colors, strict=True):
+    for (lane, _, times), color in zip(points, colors, strict=True):
         right = labels.fraction(fig, "xaxis", times) > 0.75
-        named = f" {say(mark.short)}" if lane is listed[0] else ""
+        name = f" {say(mark.short)}" if lane is lane_list[0] else ""
         labels.note(
-            fig, times, heights[lane.name] + mark.rise, format_ratio(times) + named, color, size=11,
+            fig, times, heights[lane.name] + mark.rise, format_ratio(times) + name, color, size=11,
             xanchor="right" if right else "left", xshift=-9 if right else 9,
         )  # fmt: skip
 
@@ -178,7 +178,7 @@ def _copy_name(outcome: Outcome) -> str:
 
 def outcomes_alt(rows: Sequence[Row]) -> str:
     """Each row's article pick and the ratios under both conditions."""
-    told = [
+    texts = [
         say(
             "{lane}, article {pick}: {ratios}",
             lane=lane.name,
@@ -187,7 +187,7 @@ def outcomes_alt(rows: Sequence[Row]) -> str:
         )
         for lane in lanes(rows)
     ]
-    return say("Recompute time over copy time, above 1 a copy is faster. {lanes}.", lanes="; ".join(told))
+    return say("Recompute time over copy time, above 1 a copy is faster. {lanes}.", lanes="; ".join(texts))
 
 
 def outcomes_points(rows: Sequence[Row]) -> list[series.Row]:

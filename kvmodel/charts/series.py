@@ -16,14 +16,14 @@ LINE_POINTS, BAND_POINTS = 61, 31
 
 def thin(x: Floats, most: int = LINE_POINTS, keep: float | None = None) -> NDArray[np.intp]:
     """Indices of at most about `most` points of x, both ends and the point `keep` among them."""
-    chosen = np.unique(np.rint(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
+    few = np.unique(np.rint(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
     here = np.flatnonzero(np.asarray(x) == keep) if keep is not None else np.array([], dtype=int)
-    return np.union1d(chosen, here)
+    return np.union1d(few, here)
 
 
-def rows(columns: Mapping[str, Floats], picked: NDArray[np.intp] | slice = slice(None)) -> list[Row]:
+def rows(columns: Mapping[str, Floats], places: NDArray[np.intp] | slice = slice(None)) -> list[Row]:
     """The plotted numbers as rows for CSV, None for what is unknown."""
-    values = {name: np.asarray(column, dtype=float)[picked].tolist() for name, column in columns.items()}
+    values = {name: np.asarray(column, dtype=float)[places].tolist() for name, column in columns.items()}
     return [
         {name: finite_or_none(value) for name, value in zip(values, row, strict=True)}
         for row in zip(*values.values(), strict=True)

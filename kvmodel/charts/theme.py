@@ -100,8 +100,8 @@ class PageFigure(go.Figure):
     def to_dict(self) -> dict[str, Any]:
         """Data and layout, arrays packed as plotly.js reads them."""
         sketch: Sketch = object.__getattribute__(self, "sketch")
-        packed = [{key: packed_array(value) for key, value in trace.items()} for trace in sketch.data]
-        return {"data": packed, "layout": sketch.layout}
+        traces = [{key: packed_array(value) for key, value in trace.items()} for trace in sketch.data]
+        return {"data": traces, "layout": sketch.layout}
 
 
 def packed_array(value: Any) -> Any:
@@ -199,7 +199,7 @@ def bytes_axis(fig: Sketch, values: Iterable[ArrayLike], palette: Palette, *, ti
     """A logarithmic y axis over bytes: 1 MiB, 16 MiB, 256 MiB, 4 GiB."""
     span = log_span(values)
     ticks = [t for t in 16.0 ** np.arange(0, 14) if span[0] <= t <= span[1]]
-    labels = [trimmed(format_bytes(tick)) for tick in ticks]
+    labels = [without_zeros(format_bytes(tick)) for tick in ticks]
     axis(fig, "yaxis", palette, title=title, span=span, ticks=ticks, labels=labels, grid=True)
 
 
@@ -214,7 +214,7 @@ def tick_seconds(seconds: float) -> str:
     return format_seconds(seconds, digits=1)
 
 
-def trimmed(number: str) -> str:
+def without_zeros(number: str) -> str:
     """A number with its unit, without trailing zeros: "1.50 s" is "1.5 s", "2.00 MiB" is "2 MiB"."""
     return re.sub(r"\.?0+(?= )", "", number) if "." in number else number
 
@@ -240,18 +240,18 @@ def line(
     hover: str | None = "%{y:.2s}s", **more: Any,
 ) -> None:  # fmt: skip
     """One line; `hover` is its value's format with its unit, None for no hover."""
-    told: dict[str, Any] = (
+    hover_style: dict[str, Any] = (
         {"hoverinfo": "skip"} if hover is None else {"hovertemplate": f"{name} {hover}<extra></extra>"}
     )
     style = {"color": color, "dash": dash, "width": width}
-    fig.add("scatter", x=small(x), y=small(y), name=name, line=style, **({"mode": "lines"} | told | more))
+    fig.add("scatter", x=small(x), y=small(y), name=name, line=style, **({"mode": "lines"} | hover_style | more))
 
 
 def band(fig: Sketch, x: Floats, low: Floats, high: Floats, *, color: str, name: str, opacity: float = 0.13) -> None:
     """A translucent band; as a polygon of its own, so that its opacity touches nothing else."""
-    known = np.isfinite(low) & np.isfinite(high) & (low > 0)
-    if known.any():
-        outline = np.concatenate([x[known], x[known][::-1]]), np.concatenate([low[known], high[known][::-1]])
+    valid = np.isfinite(low) & np.isfinite(high) & (low > 0)
+    if valid.any():
+        outline = np.concatenate([x[valid], x[valid][::-1]]), np.concatenate([low[valid], high[valid][::-1]])
         fig.add(
             "scatter", x=small(outline[0]), y=small(outline[1]), name=name, mode="lines", line={"width": 0},
             fill="toself", fillcolor=color, opacity=opacity, hoverinfo="skip",
@@ -263,5 +263,5 @@ def dot(
 ) -> None:
     """One marked point, ringed in the background's colour; without `hover` the line under it tells."""
     style = {"color": color, "size": 9, "line": {"color": palette.background, "width": 1.5}} | marker
-    told = {"hoverinfo": "skip"} if hover is None else {"hovertemplate": hover + "<extra></extra>"}
-    fig.add("scatter", x=[x], y=[y], mode="markers", marker=style, **told)
+    hover_style = {"hoverinfo": "skip"} if hover is None else {"hovertemplate": hover + "<extra></extra>"}
+    fig.add("scatter", x=[x], y=[y], mode="markers", marker=style, **hover_style)

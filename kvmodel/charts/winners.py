@@ -52,8 +52,8 @@ def winner_map(winners: WinnerMap, *, palette: Palette = LIGHT) -> go.Figure:
 
 def _rates(winners: WinnerMap) -> tuple[float, float]:
     """The range of copy rates, made to hold this case."""
-    chosen = winners.chosen_bytes_per_s if np.isfinite(winners.chosen_bytes_per_s) else winners.copy_bytes_per_s[0]
-    return min(float(winners.copy_bytes_per_s[0]), chosen / 1.5), max(float(winners.copy_bytes_per_s[-1]), chosen * 1.5)
+    rate = winners.chosen_bytes_per_s if np.isfinite(winners.chosen_bytes_per_s) else winners.copy_bytes_per_s[0]
+    return min(float(winners.copy_bytes_per_s[0]), rate / 1.5), max(float(winners.copy_bytes_per_s[-1]), rate * 1.5)
 
 
 def _border_name(fig: Sketch, winners: WinnerMap, times: float, tokens: float, color: str) -> None:

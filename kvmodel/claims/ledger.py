@@ -35,8 +35,8 @@ NUMBERS: dict[str, Callable[[Case], Figures]] = {
     "A07": on_compute.short_step,
     "A08": on_compute.marginal,
     "A09": on_recovery.swap_in,
-    "A10": on_figure19.plotted,
-    "A11": on_figure19.plotted,
+    "A10": on_figure19.plotted_ratios,
+    "A11": on_figure19.plotted_ratios,
     "A12": on_recovery.usual_case,
     "A13": on_recovery.every_length,
     "A14": on_compute.attention_square,
@@ -59,12 +59,12 @@ NUMBERS: dict[str, Callable[[Case], Figures]] = {
     "A31": on_engines.counter,
     "P01": on_figure19.small_copies,
     "P02": on_figure19.recompute_by_block,
-    "P03": on_figure19.plotted,
+    "P03": on_figure19.plotted_ratios,
     "P04": on_figure19.middle,
     "P05": on_recovery.lazy_discard,
     "P06": on_engines.swap_bound,
     "P07": on_recovery.known_tokens,
-    "P08": on_figure19.scaled,
+    "P08": on_figure19.plotted_scale,
     "P09": on_figure19.wins_by_copy_size,
 }
 
@@ -122,7 +122,7 @@ def claim(claim_id: str) -> Claim:
     row = rows[claim_id]
     base = preset_case(row["preset"], Case()) if "preset" in row else Case()
     case = case_from(asdict(base) | row.get("case", {}))
-    shown = {
+    query = {
         field: str(value)
         for field, value in asdict(case).items()
         if value != DEFAULTS[field] or field in row.get("case", {})
@@ -137,9 +137,9 @@ def claim(claim_id: str) -> Claim:
         page=row["page"],
         chart=row.get("chart"),
         case=case,
-        query=shown | ({"view": row["chart"]} if row.get("chart") in VIEWS else {}),
+        query=query | ({"view": row["chart"]} if row.get("chart") in VIEWS else {}),
         digits=row.get("digits", 2),
-        sources=tuple(Citation(**cited) for cited in row["sources"]),
+        sources=tuple(Citation(**row_source) for row_source in row["sources"]),
     )
 
 
@@ -148,15 +148,15 @@ def ledger() -> tuple[Claim, ...]:
     return tuple(claim(claim_id) for claim_id in claim_ids())
 
 
-def filled(text: str, numbers: Mapping[str, str]) -> str:
+def with_numbers(text: str, numbers: Mapping[str, str]) -> str:
     """A claim's text with its numbers. Raises KeyError for a number that is missing."""
-    return PLACEHOLDER.sub(lambda found: numbers[found.group(1)], text)
+    return PLACEHOLDER.sub(lambda match: numbers[match.group(1)], text)
 
 
-def source_text(cited: Citation) -> str:
+def source_text(citation: Citation) -> str:
     """A citation for people: the title, and where in it."""
-    title = say(catalog.source(cited.source)["title"])
-    return f"{title}, {cited.where}" if cited.where else title
+    title = say(catalog.source(citation.source)["title"])
+    return f"{title}, {citation.where}" if citation.where else title
 
 
 def rows() -> list[dict[str, Any]]:
@@ -167,16 +167,16 @@ def rows() -> list[dict[str, Any]]:
 def as_row(entry: Claim) -> dict[str, Any]:
     """One claim as plain data."""
     numbers = entry.numbers
-    shown = texts(numbers, entry.digits)
+    number_texts = texts(numbers, entry.digits)
     return {
         "id": entry.id,
         "by": entry.by,
         "verdict": entry.verdict,
-        **{name: filled(getattr(entry, name), shown) for name in TEXTS},
+        **{name: with_numbers(getattr(entry, name), number_texts) for name in TEXTS},
         "numbers": dict(numbers),
         "link": entry.link,
         "sources": [
-            {"id": cited.source, "text": source_text(cited), "url": catalog.source(cited.source).get("url")}
-            for cited in entry.sources
+            {"id": citation.source, "text": source_text(citation), "url": catalog.source(citation.source).get("url")}
+            for citation in entry.sources
         ],
     }

@@ -20,20 +20,20 @@ from kvmodel.units import (
 Figures = Mapping[str, float | str | None]
 
 
-def quoted(name: str) -> float:
+def quoted_figure(name: str) -> float:
     """A figure of data/claims.toml that others measured or counted, in the unit its name ends in."""
     return float(catalog.table("claims")["quoted"][name]["value"])
 
 
 def texts(numbers: Figures, digits: int = 2) -> dict[str, str]:
     """Every number as it stands in a sentence. Times, rates and ratios get `digits` significant digits."""
-    return {name: written(name, value, digits) for name, value in numbers.items()}
+    return {name: as_text(name, value, digits) for name, value in numbers.items()}
 
 
-def written(name: str, value: float | str | None, digits: int) -> str:
+def as_text(name: str, value: float | str | None, digits: int) -> str:
     """One number with the unit that its name ends in; a word stays a word, None is a dash.
 
-    >>> written("swap_s", 0.0433, 2), written("kv_bytes_per_token", 131072, 2), written("held_tokens", 4096, 2)
+    >>> as_text("swap_s", 0.0433, 2), as_text("kv_bytes_per_token", 131072, 2), as_text("held_tokens", 4096, 2)
     ('43 ms', '131,072 B', '4,096')
     """
     if value is None:

@@ -19,7 +19,7 @@ from kvmodel.timing import transfer
 FASTER_LINK = "pcie4-x16"
 
 
-def plotted(case: Case) -> Figures:
+def plotted_ratios(case: Case) -> Figures:
     """Recompute over swap at the ends of the figure: as plotted, without the script's factor, and on a faster link."""
     figure = figure19()
     return {
@@ -85,7 +85,7 @@ def recompute_by_block(case: Case) -> Figures:
     }
 
 
-def scaled(case: Case) -> Figures:
+def plotted_scale(case: Case) -> Figures:
     """The plotted recompute, the measured one, and the factor between them."""
     figure = figure19()
     at_crossing = figure.block_tokens == figure.crossing_plotted_block_tokens

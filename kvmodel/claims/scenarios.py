@@ -49,8 +49,8 @@ class Row:
     @property
     def verdict(self) -> str:
         """Whether the article's word holds wherever the engine has a choice: `holds`, `holds if` or `differs`."""
-        chosen = [outcome for outcome in self.outcomes if not outcome.only]
-        agree = [COPY.get(outcome.pick) == COPY[self.article_pick] for outcome in chosen]
+        contested = [outcome for outcome in self.outcomes if not outcome.only]
+        agree = [COPY.get(outcome.pick) == COPY[self.article_pick] for outcome in contested]
         return "holds" if all(agree) else "holds if" if any(agree) else "differs"
 
 
@@ -86,8 +86,8 @@ def preset_case(name: str, base: Case) -> Case:
     condition = choices.pop("condition", None)
     if condition is None:
         return case_from(choices)
-    measured = {"copy_gb_per_s": None, "per_copy_us": None, "rate": "measured"}
-    return replace(base, **measured | catalog.table("scenarios")["conditions"][condition])
+    link_rates = {"copy_gb_per_s": None, "per_copy_us": None, "rate": "measured"}
+    return replace(base, **link_rates | catalog.table("scenarios")["conditions"][condition])
 
 
 def judge(case: Case, variant: str, condition: str) -> Outcome:
@@ -111,7 +111,7 @@ def condition_text(outcome: Outcome) -> str:
     if not flips:
         return say("nothing in range turns it")
     nearest = flips[0]
-    shown: Callable[[float], str] = {
+    as_text: Callable[[float], str] = {
         "copy_bytes_per_s": format_rate,
         "bytes_per_copy": lambda size: say("{size} a copy", size=format_bytes(size)),
         "context_tokens": lambda tokens: say("{count} tokens", count=format_count(tokens)),
@@ -120,8 +120,8 @@ def condition_text(outcome: Outcome) -> str:
     return say(
         "{strategy} at {there} (here {here})",
         strategy=say(nearest.then),
-        there=shown(nearest.at),
-        here=shown(nearest.now),
+        there=as_text(nearest.at),
+        here=as_text(nearest.now),
     )
 
 

@@ -55,7 +55,7 @@ class CopyRates:
     link: str
     bytes_per_copy: Floats
     curves: tuple[Curve, ...]
-    measured: tuple[MeasuredRate, ...]
+    measured_rates: tuple[MeasuredRate, ...]
     chosen_method: str
     chosen_bytes_per_copy: float
     chosen_bytes_per_s: dict[str, float]
@@ -64,11 +64,11 @@ class CopyRates:
 def copy_rates(result: Comparison) -> CopyRates:
     """The rates of a Case's link, over sizes that hold its own copies and all measured ones."""
     case, inputs = result.case, result.inputs
-    own_bytes = float(resolve.moved_bytes(inputs, inputs.tokens) / resolve.copy_count(inputs, inputs.tokens))
+    case_bytes = float(resolve.moved_bytes(inputs, inputs.tokens) / resolve.copy_count(inputs, inputs.tokens))
     points = matching(case)
-    sizes = [SMALLEST_BYTES, LARGEST_BYTES, own_bytes, *(point.bytes_per_copy for point in points)]
-    size = np.union1d(np.geomspace(min(sizes), max(sizes), CURVE_POINTS), [own_bytes])
-    chosen = {direction: float(rate(case, direction, own_bytes)) for direction in DIRECTIONS}
+    sizes = [SMALLEST_BYTES, LARGEST_BYTES, case_bytes, *(point.bytes_per_copy for point in points)]
+    size = np.union1d(np.geomspace(min(sizes), max(sizes), CURVE_POINTS), [case_bytes])
+    case_rates = {direction: float(rate(case, direction, case_bytes)) for direction in DIRECTIONS}
     return CopyRates(
         link=case.link_id,
         bytes_per_copy=size,
@@ -77,10 +77,10 @@ def copy_rates(result: Comparison) -> CopyRates:
             for by_method in methods(case)
             for direction in DIRECTIONS
         ),
-        measured=points,
+        measured_rates=points,
         chosen_method=copy_path(case).method,
-        chosen_bytes_per_copy=own_bytes,
-        chosen_bytes_per_s=chosen,
+        chosen_bytes_per_copy=case_bytes,
+        chosen_bytes_per_s=case_rates,
     )
 
 

@@ -39,11 +39,11 @@ class CostCurves:
 def cost_by_length(result: Comparison) -> CostCurves:
     """Cost of one preemption against context length, up to what the pool holds."""
     inputs = result.inputs
-    chosen = float(inputs.tokens)
-    longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
-    tokens = _lengths(chosen, longest, LENGTH_POINTS)
+    case_tokens = float(inputs.tokens)
+    longest = min(max(LONGEST_TOKENS, case_tokens), break_even.most_tokens(inputs))
+    tokens = _lengths(case_tokens, longest, LENGTH_POINTS)
     prices = strategies.price(at(inputs, tokens=tokens, preemptions=1))
-    return _curves(tokens, prices, chosen, result.even.context_tokens)
+    return _curves(tokens, prices, case_tokens, result.even.context_tokens)
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class KvCurves:
 def kv_by_length(result: Comparison, others: Iterable[str] = ()) -> KvCurves:
     """The chosen model's KV against length, and that of other models in the same KV dtype on one GPU each."""
     case = result.case
-    chosen = catalog.model(case.model)
+    model = catalog.model(case.model)
     tokens = _lengths(float(case.tokens), float(max(LONGEST_TOKENS, case.tokens)), LENGTH_POINTS)
     value_bytes = BYTES_PER_VALUE[case.kv_dtype]
-    sizes = {chosen.label: kv_cache.kv_bytes(chosen.kv_layers, tokens, bytes_per_value=value_bytes, tp=case.tp)}
+    sizes = {model.label: kv_cache.kv_bytes(model.kv_layers, tokens, bytes_per_value=value_bytes, tp=case.tp)}
     for other in map(catalog.model, others):
         sizes.setdefault(other.label, kv_cache.kv_bytes(other.kv_layers, tokens, bytes_per_value=value_bytes))
-    return KvCurves(tokens, sizes, chosen.label, float(case.tokens))
+    return KvCurves(tokens, sizes, model.label, float(case.tokens))
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,9 @@ class WinnerMap:
 def winner_map(result: Comparison) -> WinnerMap:
     """Who wins where, with copies at an effective rate (their overheads in it)."""
     inputs = result.inputs
-    chosen = float(inputs.tokens)
-    longest = min(max(LONGEST_TOKENS, chosen), break_even.most_tokens(inputs))
-    tokens = _lengths(chosen, longest, MAP_POINTS)
+    case_tokens = float(inputs.tokens)
+    longest = min(max(LONGEST_TOKENS, case_tokens), break_even.most_tokens(inputs))
+    tokens = _lengths(case_tokens, longest, MAP_POINTS)
     rates = np.geomspace(SLOWEST_COPY_BYTES_PER_S, FASTEST_COPY_BYTES_PER_S, MAP_POINTS)
     equal = break_even.copy_rate_of_equal_cost(at(inputs, tokens=tokens))
     return WinnerMap(
@@ -140,7 +140,7 @@ def winner_map(result: Comparison) -> WinnerMap:
             "swap": float((1 + inputs.copy_band) / (1 - inputs.prefill_band)),
             "recompute": float((1 + inputs.prefill_band) / (1 - inputs.copy_band)),
         },
-        chosen_tokens=chosen,
+        chosen_tokens=case_tokens,
         chosen_bytes_per_s=float(break_even.effective_copy_bytes_per_s(inputs)),
     )
 
@@ -149,17 +149,17 @@ def cost_by_preemptions(result: Comparison) -> CostCurves:
     """Cumulative cost after each preemption, the context growing in between. Waiting is paid once."""
     number = np.arange(1, max(SHOWN_PREEMPTIONS, result.case.preemptions) + 1, dtype=float)
     once = strategies.price(strategies.each_preemption(result.inputs, number.size))
-    summed = {name: replace(price, victim_delay_s=np.cumsum(price.victim_delay_s)) for name, price in once.items()}
-    summed["wait"] = strategies.wait(result.inputs)
-    return _curves(number, summed, float(result.case.preemptions), result.even.preemptions)
+    sums = {name: replace(price, victim_delay_s=np.cumsum(price.victim_delay_s)) for name, price in once.items()}
+    sums["wait"] = strategies.wait(result.inputs)
+    return _curves(number, sums, float(result.case.preemptions), result.even.preemptions)
 
 
-def _lengths(chosen: float, longest: float, points: int) -> Floats:
+def _lengths(case_tokens: float, longest: float, points: int) -> Floats:
     """Whole context lengths, evenly apart on a log axis, the chosen one among them."""
-    return np.union1d(np.rint(np.geomspace(min(SHORTEST_TOKENS, chosen), longest, points)), [chosen])
+    return np.union1d(np.rint(np.geomspace(min(SHORTEST_TOKENS, case_tokens), longest, points)), [case_tokens])
 
 
-def _curves(x: Floats, prices: dict[str, strategies.Price], chosen: float, crossing: float | None) -> CostCurves:
+def _curves(x: Floats, prices: dict[str, strategies.Price], case_x: float, crossing: float | None) -> CostCurves:
     def spread(values: Floats) -> Floats:
         return np.broadcast_to(values, x.shape)
 
@@ -168,6 +168,6 @@ def _curves(x: Floats, prices: dict[str, strategies.Price], chosen: float, cross
         likely_s={name: spread(prices[name].victim_delay_s) for name in STRATEGIES},
         low_s={name: spread(prices[name].low_s) for name in STRATEGIES},
         high_s={name: spread(prices[name].high_s) for name in STRATEGIES},
-        chosen_x=chosen,
+        chosen_x=case_x,
         crossing_x=crossing,
     )

@@ -71,11 +71,11 @@ class Basis:
     @property
     def sparse(self) -> list[int]:
         """Indices of the lengths along a slider that goes alone: evenly spread ones, and the chosen one."""
-        return sorted({*self.regular, self.sliders[LENGTH].chosen})
+        return sorted({*self.regular, self.sliders[LENGTH].case_stop})
 
 
 @dataclass(frozen=True)
-class _Priced:
+class _SparseBasis:
     """What does not depend on the length that is chosen: a basis with a column for each of some of its lengths."""
 
     basis: Basis
@@ -90,17 +90,17 @@ def basis(result: Comparison) -> Basis:
     case, inputs = result.case, result.inputs
     sliders = slider_stops.sliders(case, inputs)
     lengths, regular = sliders[LENGTH], slider_stops.spread(sliders[LENGTH], inputs)
-    sparse = sorted({*regular, lengths.chosen})
+    sparse = sorted({*regular, lengths.case_stop})
     if slider_stops.is_round(case.tokens, inputs):
         shortest = replace(case, tokens=int(lengths.figures[0]))
-        priced = _kept(shortest, tuple(range(lengths.figures.size)))
+        source = _cached_sparse_basis(shortest, tuple(range(lengths.figures.size)))
     else:
-        priced = _priced(case, tuple(sparse))
-    found, places = priced.basis, np.searchsorted(priced.columns, sparse)
-    here = priced.columns.index(lengths.chosen)
-    stand = {name: np.searchsorted(found.sliders[name].figures, sliders[name].figures) for name in ALONE}
+        source = _sparse_basis(case, tuple(sparse))
+    whole, places = source.basis, np.searchsorted(source.columns, sparse)
+    here = source.columns.index(lengths.case_stop)
+    stand = {name: np.searchsorted(whole.sliders[name].figures, sliders[name].figures) for name in ALONE}
     return replace(
-        found,
+        whole,
         sliders=sliders,
         regular=regular,
         terms={
@@ -109,92 +109,92 @@ def basis(result: Comparison) -> Basis:
                 slider: {term: values[np.ix_(stand[slider], places)] for term, values in along[slider].items()}
                 for slider in ALONE
             }
-            for name, along in found.terms.items()
+            for name, along in whole.terms.items()
         },
-        parts={LENGTH: found.parts[LENGTH]}
+        parts={LENGTH: whole.parts[LENGTH]}
         | {
-            slider: {name: values[stand[slider], here] for name, values in found.parts[slider].items()}
+            slider: {name: values[stand[slider], here] for name, values in whole.parts[slider].items()}
             for slider in ALONE
         },
     )
 
 
-def _priced(case: Case, columns: tuple[int, ...]) -> _Priced:
+def _sparse_basis(case: Case, columns: tuple[int, ...]) -> _SparseBasis:
     """Every stop of a Case's sliders at every length, and of those that go alone at the lengths of `columns`."""
     inputs = resolve.inputs(case)
     sliders = slider_stops.sliders(case, inputs)
     lengths, few = sliders[LENGTH].figures, list(columns)
-    moved, rows = _one_moved(inputs, case, sliders)
-    points = _points(inputs, moved, lengths, few)
+    stops, rows = _stop_inputs(inputs, case, sliders)
+    points = _points(inputs, stops, lengths, few)
 
     def split(values: Floats) -> tuple[Floats, Floats]:
         """What belongs to the lengths alone, and a row a stop of the sliders that go alone."""
         return values[: lengths.size], values[lengths.size :].reshape(-1, len(few))
 
-    def along(found: dict[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        whole, each = zip(*map(split, found.values()), strict=True)
-        return dict(zip(found, whole, strict=True)), dict(zip(found, each, strict=True))
+    def along(terms: dict[str, Floats]) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        whole, each = zip(*map(split, terms.values()), strict=True)
+        return dict(zip(terms, whole, strict=True)), dict(zip(terms, each, strict=True))
 
-    parts, moved_parts = along(_parts(points))
-    found = Basis(
+    parts, stop_parts = along(_parts(points))
+    full = Basis(
         sliders=sliders,
         regular=(),
-        terms={name: _along_sliders(*along(_terms(priced, points)), rows, few) for name, priced in STRATEGIES.items()},
+        terms={name: _along_sliders(*along(_terms(price, points)), rows, few) for name, price in STRATEGIES.items()},
         coefficients=_s_per_byte(inputs, case, sliders[RATE])
-        | {"next_token": _s_per_step(inputs, case, moved.gpu, rows[SHARE])},
+        | {"next_token": _s_per_step(inputs, case, stops.gpu, rows[SHARE])},
         parts={LENGTH: parts}
-        | {slider: {name: each[place] for name, each in moved_parts.items()} for slider, place in rows.items()},
+        | {slider: {name: each[place] for name, each in stop_parts.items()} for slider, place in rows.items()},
         kv_bytes=np.broadcast_to(resolve.moved_bytes(inputs, lengths), lengths.shape),
         bands={"recompute": float(inputs.prefill_band), "swap": float(inputs.copy_band)},
         available=tuple(name for name in STRATEGIES if name in inputs.available),
     )
-    return _Priced(found, columns)
+    return _SparseBasis(full, columns)
 
 
-_kept = functools.lru_cache(maxsize=64)(_priced)
+_cached_sparse_basis = functools.lru_cache(maxsize=64)(_sparse_basis)
 
 
-def _one_moved(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> tuple[Inputs, dict[str, slice]]:
+def _stop_inputs(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> tuple[Inputs, dict[str, slice]]:
     """Inputs with a value for each stop of each slider of :data:`ALONE`, all else as in the Case; and its place."""
-    given, share = slider_stops.from_catalog(case)[0], sliders[SHARE]
+    catalog_rates, share = slider_stops.from_catalog(case)[0], sliders[SHARE]
     ends = np.cumsum([0, *(len(sliders[name].values) for name in ALONE)])
     rows = {name: slice(int(start), int(end)) for name, start, end in zip(ALONE, ends, ends[1:], strict=False)}
 
-    def column(slider: str, own: Numbers, figures: ArrayLike) -> Floats:
-        values = np.full(int(ends[-1]), own, dtype=float)
+    def column(slider: str, case_value: Numbers, figures: ArrayLike) -> Floats:
+        values = np.full(int(ends[-1]), case_value, dtype=float)
         values[rows[slider]] = figures
         return values
 
-    def shares(own: Numbers, catalog: Numbers) -> Floats:
-        return column(SHARE, own, [catalog if value is None else value for value in share.values])
+    def shares(case_value: Numbers, catalog: Numbers) -> Floats:
+        return column(SHARE, case_value, [catalog if value is None else value for value in share.values])
 
     gpu = replace(
         inputs.gpu,
-        gemm_efficiency=shares(inputs.gpu.gemm_efficiency, given.gemm_efficiency),
-        fp8_gemm_efficiency=shares(inputs.gpu.fp8_gemm_efficiency, given.fp8_gemm_efficiency),
+        gemm_efficiency=shares(inputs.gpu.gemm_efficiency, catalog_rates.gemm_efficiency),
+        fp8_gemm_efficiency=shares(inputs.gpu.fp8_gemm_efficiency, catalog_rates.fp8_gemm_efficiency),
     )
     survival = column(SURVIVAL, inputs.survival, sliders[SURVIVAL].figures)
     preemptions = column(COUNT, inputs.preemptions, sliders[COUNT].figures)
     return at(inputs, gpu=gpu, survival=survival, preemptions=preemptions), rows
 
 
-def _points(own: Inputs, moved: Inputs, lengths: Floats, sparse: list[int]) -> Inputs:
-    """All points that are priced, in one row: the Case at every length, then each of `moved` at a few of them."""
-    stop_count = np.size(moved.survival)
+def _points(case_inputs: Inputs, stops: Inputs, lengths: Floats, sparse: list[int]) -> Inputs:
+    """All points that are priced, in one row: the Case at every length, then each of `stops` at a few of them."""
+    stop_count = np.size(stops.survival)
 
-    def row(unmoved: Numbers, each: Numbers) -> Floats:
-        return np.concatenate((np.full(lengths.size, unmoved, dtype=float), np.repeat(each, len(sparse))))
+    def row(case_value: Numbers, each: Numbers) -> Floats:
+        return np.concatenate((np.full(lengths.size, case_value, dtype=float), np.repeat(each, len(sparse))))
 
     gpu = replace(
-        own.gpu,
-        gemm_efficiency=row(own.gpu.gemm_efficiency, moved.gpu.gemm_efficiency),
-        fp8_gemm_efficiency=row(own.gpu.fp8_gemm_efficiency, moved.gpu.fp8_gemm_efficiency),
+        case_inputs.gpu,
+        gemm_efficiency=row(case_inputs.gpu.gemm_efficiency, stops.gpu.gemm_efficiency),
+        fp8_gemm_efficiency=row(case_inputs.gpu.fp8_gemm_efficiency, stops.gpu.fp8_gemm_efficiency),
     )
     return at(
-        own,
+        case_inputs,
         tokens=np.concatenate((lengths, np.tile(lengths[sparse], stop_count))),
-        survival=row(own.survival, moved.survival),
-        preemptions=row(own.preemptions, moved.preemptions),
+        survival=row(case_inputs.survival, stops.survival),
+        preemptions=row(case_inputs.preemptions, stops.preemptions),
         gpu=gpu,
     )
 
@@ -221,34 +221,34 @@ def _coefficient(basis: Basis, term: str, at_stops: Mapping[str, int]) -> float:
     return float(basis.coefficients[term][at_stops[SHARE if term == "next_token" else RATE]])
 
 
-def crossing(x: Floats, first: Floats, second: Floats, chosen: float) -> float | None:
-    """The x nearest to `chosen` at which two curves meet, straight on log scales between their points; None if none."""
+def crossing(x: Floats, first: Floats, second: Floats, here: float) -> float | None:
+    """The x nearest to `here` at which two curves meet, straight on log scales between their points; None if none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gap, place = np.log(first) - np.log(second), np.log(x)
     turns = np.flatnonzero(np.isfinite(gap[:-1] + gap[1:]) & ((gap[:-1] > 0) != (gap[1:] > 0)))
     if not turns.size:
         return None
     meets = place[turns] + gap[turns] / (gap[turns] - gap[turns + 1]) * (place[turns + 1] - place[turns])
-    return float(np.exp(meets[np.argmin(np.abs(meets - np.log(chosen)))]))
+    return float(np.exp(meets[np.argmin(np.abs(meets - np.log(here)))]))
 
 
 def _along_sliders(
-    whole: dict[str, Floats], moved: dict[str, Floats], rows: dict[str, slice], sparse: list[int]
+    whole: dict[str, Floats], stops: dict[str, Floats], rows: dict[str, slice], sparse: list[int]
 ) -> dict[str, dict[str, Floats]]:
     """Terms of one strategy along every slider, without what stays as it is or is nothing."""
-    found = {
-        slider: {term: values[place] for term, values in moved.items() if not _same(values[place], whole[term][sparse])}
+    by_slider = {
+        slider: {term: values[place] for term, values in stops.items() if not _same(values[place], whole[term][sparse])}
         for slider, place in rows.items()
     }
-    used = {term for term, base in whole.items() if base.any()}.union(*found.values())
-    return {LENGTH: {term: base for term, base in whole.items() if term in used}} | found
+    terms = {term for term, base in whole.items() if base.any()}.union(*by_slider.values())
+    return {LENGTH: {term: base for term, base in whole.items() if term in terms}} | by_slider
 
 
 def _same(rows: Floats, base: Floats) -> bool:
     return bool((np.abs(rows - base) <= SAME * np.abs(base)).all())
 
 
-def _terms(priced: Callable[[Inputs], Price], points: Inputs) -> dict[str, Floats]:
+def _terms(price: Callable[[Inputs], Price], points: Inputs) -> dict[str, Floats]:
     """Terms of a delay at every point: at one byte a second, or a second a step, seconds are bytes or steps.
 
     The cost model is asked once for all: with copies and steps that take no time, and with one kind at a time slow.
@@ -259,7 +259,7 @@ def _terms(priced: Callable[[Inputs], Price], points: Inputs) -> dict[str, Float
         links[kind][place] = 1.0
     steps[-1] = 1.0
     loads = points.small_loads
-    asked = at(
+    probe = at(
         points,
         d2h_bytes_per_s=links["out"],
         h2d_bytes_per_s=links["in"],
@@ -267,14 +267,14 @@ def _terms(priced: Callable[[Inputs], Price], points: Inputs) -> dict[str, Float
         small_loads=replace(loads, most_bytes_per_s=links["in_small"]) if loads else None,
         next_token_s=steps,
     )
-    rest_s, *apart_s = np.broadcast_to(priced(asked).victim_delay_s, (1 + len(LINEAR), np.size(points.tokens)))
-    found = {kind: seconds_s - rest_s for kind, seconds_s in zip(LINEAR, apart_s, strict=True)}
-    return found | {"in": found["in"] - found["in_small"], REST: rest_s}
+    rest_s, *apart_s = np.broadcast_to(price(probe).victim_delay_s, (1 + len(LINEAR), np.size(points.tokens)))
+    terms = {kind: seconds_s - rest_s for kind, seconds_s in zip(LINEAR, apart_s, strict=True)}
+    return terms | {"in": terms["in"] - terms["in_small"], REST: rest_s}
 
 
 def _parts(points: Inputs) -> dict[str, Floats]:
     """Seconds of a recompute's kernels: what is gone when matrix products, or attention, take no time."""
-    no_products, no_attention = (np.array(taken).reshape(3, 1) for taken in ((1, np.inf, 1), (1, 1, np.inf)))
+    no_products, no_attention = (np.array(factors).reshape(3, 1) for factors in ((1, np.inf, 1), (1, 1, np.inf)))
     gpu = replace(
         points.gpu,
         gemm_efficiency=points.gpu.gemm_efficiency * no_products,
@@ -289,20 +289,20 @@ def _parts(points: Inputs) -> dict[str, Floats]:
 
 def _s_per_byte(inputs: Inputs, case: Case, rates: Slider) -> dict[str, Floats]:
     """Seconds that a byte takes at each stop of the copy rate; GPUs that copy together share the host's memory."""
-    given = slider_stops.from_catalog(case)[1]
-    own = [(value, rates.figures[index] * GB) for index, value in enumerate(rates.values)]
+    catalog_link = slider_stops.from_catalog(case)[1]
+    rate_pairs = [(value, rates.figures[index] * GB) for index, value in enumerate(rates.values)]
     out, into = (
         transfer.shared_rate_bytes_per_s(
-            np.array([catalog if value is None else rate for value, rate in own]),
+            np.array([catalog if value is None else rate for value, rate in rate_pairs]),
             inputs.tp,
             inputs.host_memory_bytes_per_s,
         )
-        for catalog in (given.d2h_bytes_per_s, given.h2d_bytes_per_s)
+        for catalog in (catalog_link.d2h_bytes_per_s, catalog_link.h2d_bytes_per_s)
     )
-    found = {"out": 1 / out, "in": 1 / into}
+    s_per_byte = {"out": 1 / out, "in": 1 / into}
     if inputs.small_loads:
-        found["in_small"] = 1 / np.minimum(into, inputs.small_loads.most_bytes_per_s)
-    return found
+        s_per_byte["in_small"] = 1 / np.minimum(into, inputs.small_loads.most_bytes_per_s)
+    return s_per_byte
 
 
 def _s_per_step(inputs: Inputs, case: Case, gpu: GpuRates, rows: slice) -> Floats:

@@ -49,7 +49,7 @@ class Roofline:
     hbm_bytes_per_s: float
     ridge_flop_per_byte: float
     points: tuple[Point, ...]
-    measured: tuple[MeasuredPoint, ...]
+    measured_points: tuple[MeasuredPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def roofline_of(result: Comparison) -> Roofline:
         hbm_bytes_per_s=rate,
         ridge_flop_per_byte=float(roofline.ridge_flop_per_byte(peak, rate)),
         points=tuple(points),
-        measured=measured_prefills(result.case),
+        measured_points=measured_prefills(result.case),
     )
 
 
@@ -100,8 +100,8 @@ def _measured_point(row: Step, shape: step_time.ModelShape) -> MeasuredPoint:
     flop = step_time.linear_flop(tokens, shape, sampled=row.batch)
     flop = flop + row.batch * step_time.attention_flop(row.tokens, row.context, shape)
     weights = np.ceil(tokens / chunk) * step_time.weight_bytes_read(chunk, shape)
-    moved = float(weights + step_time.activation_bytes_moved(tokens, shape))
-    intensity = float(roofline.intensity_flop_per_byte(flop, moved))
+    size_bytes = float(weights + step_time.activation_bytes_moved(tokens, shape))
+    intensity = float(roofline.intensity_flop_per_byte(flop, size_bytes))
     return MeasuredPoint(row, intensity, float(flop) / row.seconds / row.tp)
 
 
@@ -109,9 +109,9 @@ def _prefill_point(result: Comparison) -> Point:
     """One step over the whole context: every weight read once, activations and KV written."""
     inputs, shape, tokens = result.inputs, result.inputs.shape, result.case.tokens
     flop = step_time.linear_flop(tokens, shape) + step_time.attention_flop(tokens, 0, shape)
-    moved = step_time.weight_bytes_read(tokens, shape) + step_time.activation_bytes_moved(tokens, shape)
+    size_bytes = step_time.weight_bytes_read(tokens, shape) + step_time.activation_bytes_moved(tokens, shape)
     kernels_s = step_time.prefill_s(tokens, 0, shape, inputs.gpu, tp=inputs.tp, chunk_tokens=tokens)
-    return _point("prefill", result, float(flop), float(moved), float(kernels_s))
+    return _point("prefill", result, float(flop), float(size_bytes), float(kernels_s))
 
 
 def _decode_point(result: Comparison) -> Point:
@@ -121,9 +121,9 @@ def _decode_point(result: Comparison) -> Point:
     flop = step_time.linear_flop(batch, shape, sampled=batch)
     flop = flop + batch * step_time.attention_flop(1, case.decode_context, shape)
     kv_bytes = costs.batch_kv_bytes(inputs)
-    moved = step_time.weight_bytes_read(batch, shape) + kv_bytes * inputs.tp
+    size_bytes = step_time.weight_bytes_read(batch, shape) + kv_bytes * inputs.tp
     kernels_s = step_time.decode_s(batch, kv_bytes, shape, inputs.gpu, tp=inputs.tp)
-    return _point("decode", result, float(flop), float(moved), float(kernels_s))
+    return _point("decode", result, float(flop), float(size_bytes), float(kernels_s))
 
 
 def _point(name: str, result: Comparison, flop: float, moved_bytes: float, seconds: float) -> Point:
@@ -144,7 +144,7 @@ def step_curve(result: Comparison) -> StepCurve:
         return np.subtract(computing_s, step_time.weight_read_s(tokens, shape, gpu, tp=tp))
 
     turns = excess_s(STEP_TOKENS[0]) < 0 < excess_s(STEP_TOKENS[-1])
-    chosen = float(min(result.case.tokens, result.case.max_num_batched_tokens))
+    case_tokens = float(min(result.case.tokens, result.case.max_num_batched_tokens))
     return StepCurve(
         tokens=STEP_TOKENS,
         step_s=np.asarray(step_time.step_s(STEP_TOKENS, shape, gpu, tp=tp)),
@@ -152,6 +152,6 @@ def step_curve(result: Comparison) -> StepCurve:
         weight_read_s=np.broadcast_to(step_time.weight_read_s(STEP_TOKENS, shape, gpu, tp=tp), STEP_TOKENS.shape),
         floor_s=np.asarray(step_time.floor_s(STEP_TOKENS, 0, shape, gpu, tp=tp)),
         knee_tokens=break_even.bisect(excess_s, STEP_TOKENS[0], STEP_TOKENS[-1]) if turns else None,
-        chosen_tokens=chosen,
-        chosen_s=float(step_time.step_s(chosen, shape, gpu, tp=tp)),
+        chosen_tokens=case_tokens,
+        chosen_s=float(step_time.step_s(case_tokens, shape, gpu, tp=tp)),
     )

@@ -32,14 +32,14 @@ PREEMPTIONS: Floats = np.arange(1.0, 6.0)
 class Slider:
     """Stops of one input of the Case, rising: the input at each, and the figure that it means.
 
-    They differ where the input is None: the catalog's figure. `chosen` is the index of the Case's own stop, `given`
-    that of the catalog's, None for inputs without one.
+    They differ where the input is None: the catalog's figure. `case_stop` is the index of the Case's own stop,
+    `catalog_stop` that of the catalog's, None for inputs without one.
     """
 
     values: tuple[float | None, ...]
     figures: Floats
-    chosen: int
-    given: int | None = None
+    case_stop: int
+    catalog_stop: int | None = None
 
 
 def sliders(case: Case, inputs: Inputs) -> dict[str, Slider]:
@@ -63,7 +63,7 @@ def from_catalog(case: Case) -> tuple[GpuRates, CopyPath]:
 def spread(lengths: Slider, inputs: Inputs) -> tuple[int, ...]:
     """Indices of a few of the lengths: the same tokens whichever is chosen; that one alone where no round one fits."""
     few = _round_lengths(inputs, SPREAD_PER_OCTAVE)
-    places = np.searchsorted(lengths.figures, few) if few.size else np.array([lengths.chosen])
+    places = np.searchsorted(lengths.figures, few) if few.size else np.array([lengths.case_stop])
     return tuple(int(place) for place in places)
 
 
@@ -93,31 +93,31 @@ def _fits(inputs: Inputs, tokens: Numbers, preemptions: Numbers) -> Numbers:
     return resolve.moved_bytes(inputs, last) <= inputs.pool_bytes_per_gpu
 
 
-def _slider(stops: Floats, own: float) -> Slider:
+def _slider(stops: Floats, case_value: float) -> Slider:
     """Stops of an input that is never None, the Case's own among them."""
-    figures = np.union1d(stops, [float(own)])
+    figures = np.union1d(stops, [float(case_value)])
     values = tuple(int(figure) if figure.is_integer() else figure for figure in figures.tolist())
-    return Slider(values, figures, int(np.searchsorted(figures, own)))
+    return Slider(values, figures, int(np.searchsorted(figures, case_value)))
 
 
-def _with_given(stops: Floats, given: float, own: float | None) -> Slider:
+def _catalog_slider(stops: Floats, catalog_value: float, case_value: float | None) -> Slider:
     """Stops of an input that may be None, the catalog's figure and the Case's own among them."""
-    others = stops if own is None else np.union1d(stops, [own])
-    place = int(np.searchsorted(others, given))
+    others = stops if case_value is None else np.union1d(stops, [case_value])
+    place = int(np.searchsorted(others, catalog_value))
     values = (*others[:place].tolist(), None, *others[place:].tolist())
-    return Slider(values, np.insert(others, place, given), values.index(own), place)
+    return Slider(values, np.insert(others, place, catalog_value), values.index(case_value), place)
 
 
 def _rates(case: Case) -> Slider:
     """Rates of large copies; the catalog's may differ by direction and stands at its mean."""
-    given = from_catalog(case)[1]
-    mean_gb_per_s = 2 / (1 / given.h2d_bytes_per_s + 1 / given.d2h_bytes_per_s) / GB
+    link = from_catalog(case)[1]
+    mean_gb_per_s = 2 / (1 / link.h2d_bytes_per_s + 1 / link.d2h_bytes_per_s) / GB
     within = (GB_PER_S >= SLOWEST_GB_PER_S) & (GB_PER_S <= FASTEST_GB_PER_S)
-    return _with_given(GB_PER_S[within], mean_gb_per_s, case.copy_gb_per_s)
+    return _catalog_slider(GB_PER_S[within], mean_gb_per_s, case.copy_gb_per_s)
 
 
 def _shares_of_peak(case: Case, inputs: Inputs) -> Slider:
     """Shares of the peak that matrix products reach; the model's own is that of the type it multiplies in."""
     shape, gpu = inputs.shape, from_catalog(case)[0]
     peak_s = step_time.linear_flop(1.0, shape) / step_time.matrix_peak_flop_per_s(shape, gpu)
-    return _with_given(SHARES_OF_PEAK, float(peak_s / step_time.compute_s(1.0, shape, gpu)), case.gemm_efficiency)
+    return _catalog_slider(SHARES_OF_PEAK, float(peak_s / step_time.compute_s(1.0, shape, gpu)), case.gemm_efficiency)

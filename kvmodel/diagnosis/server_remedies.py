@@ -78,7 +78,7 @@ def simulated(
         rows = (as_is, *rows_of(server, load, rungs))
     except CaseError as error:
         raise NotEnough(str(error)) from None
-    ordered = remedies.ordered(rows, objective)
+    ordered = remedies.ranking(rows, objective)
     return Simulated({row.id: row for row in ordered}, sentence(server, load, as_is, objective))
 
 
@@ -104,7 +104,7 @@ def rows_of(server: Server, load: Load, rungs: tuple[str, ...]) -> tuple[Row, ..
     if not rungs:
         return (remedies.as_it_is(server, requests),)
     engine_rungs = [rung for rung in remedy_rungs.rungs(server.engine.scheduler) if rung.id in rungs]
-    return tuple(remedies.climbed(rung, server, requests, None) for rung in engine_rungs)
+    return tuple(remedies.row_of(rung, server, requests, None) for rung in engine_rungs)
 
 
 def require_alike(ours: float, measured: float) -> None:

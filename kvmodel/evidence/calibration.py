@@ -85,7 +85,7 @@ def prefill_s(case: Case, tokens: int) -> float:
 def read_prefill(case: Case, point: Point, second: Point | None = None) -> PrefillReading:
     """What one or two measured prefills imply. Raises CaseError where two of them contradict each other."""
     shape, rates = resolve.model_shape(catalog.model(case.model)), resolve.case_rates(case)
-    floors_s = [float(step_time.floor_s(each.tokens, 0, shape, rates, tp=case.tp)) for each in given(point, second)]
+    floors_s = [float(step_time.floor_s(each.tokens, 0, shape, rates, tp=case.tp)) for each in points_of(point, second)]
     flop = step_time.linear_flop(point.tokens, shape) + step_time.attention_flop(point.tokens, 0, shape)
     peak = case.tp * step_time.matrix_peak_flop_per_s(shape, rates)
     impossible = below_floor(floors_s, point, second)
@@ -109,9 +109,9 @@ def solve_prefill(case: Case, point: Point, second: Point | None) -> tuple[float
 
     limits = LIMITS["gemm_efficiency"].ends
     if second is None:
-        return halved(lambda share: at(share, point.tokens), point.seconds, limits, "share of the peak", point), None
+        return solve(lambda share: at(share, point.tokens), point.seconds, limits, "share of the peak", point), None
     short, long = in_order("prefill", point, second)
-    share = halved(
+    share = solve(
         lambda share: at(share, long.tokens) - at(share, short.tokens),
         long.seconds - short.seconds, limits, "share of the peak", long,
     )  # fmt: skip
@@ -128,8 +128,8 @@ def copy_s(case: Case, direction: str, tokens: int) -> float:
 def read_copy(case: Case, direction: str, point: Point, second: Point | None = None) -> CopyReading:
     """What one or two measured copies imply, one way: "h2d" in, "d2h" out. Raises CaseError, also for a misfit."""
     inputs = resolve.inputs(replace(case, tokens=point.tokens, preemptions=1))
-    moved_bytes = [float(resolve.moved_bytes(inputs, each.tokens)) for each in given(point, second)]
-    floors_s = [moved / catalog.link(case.link_id).link_bytes_per_s for moved in moved_bytes]
+    moved_bytes = [float(resolve.moved_bytes(inputs, each.tokens)) for each in points_of(point, second)]
+    floors_s = [size_bytes / catalog.link(case.link_id).link_bytes_per_s for size_bytes in moved_bytes]
     impossible = below_floor(floors_s, point, second)
     rate, overhead_ms = (None, None) if impossible else solve_copy(case, direction, point, second)
     return CopyReading(
@@ -151,34 +151,34 @@ def solve_copy(case: Case, direction: str, point: Point, second: Point | None) -
 
     limits = LIMITS["copy_gb_per_s"].ends
     if second is None:
-        return halved(lambda rate: at(rate, point.tokens), point.seconds, limits, "rate in GB/s", point), None
+        return solve(lambda rate: at(rate, point.tokens), point.seconds, limits, "rate in GB/s", point), None
     short, long = in_order("copy", point, second)
     grows_s = long.seconds - short.seconds
-    rate = halved(lambda rate: at(rate, long.tokens) - at(rate, short.tokens), grows_s, limits, "rate in GB/s", long)
+    rate = solve(lambda rate: at(rate, long.tokens) - at(rate, short.tokens), grows_s, limits, "rate in GB/s", long)
     fixed_s = (short.seconds * long.tokens - long.seconds * short.tokens) / (long.tokens - short.tokens)
     return rate, max(fixed_s, 0.0) / MS
 
 
-def given(point: Point, second: Point | None) -> list[Point]:
+def points_of(point: Point, second: Point | None) -> list[Point]:
     return [point] if second is None else [point, second]
 
 
 def below_floor(floors_s: list[float], point: Point, second: Point | None) -> bool:
     """Whether any of the measurements is faster than can be."""
-    return any(each.seconds < floor_s for each, floor_s in zip(given(point, second), floors_s, strict=True))
+    return any(each.seconds < floor_s for each, floor_s in zip(points_of(point, second), floors_s, strict=True))
 
 
-def replaced(prefill: PrefillReading | None, copied: CopyReading | None) -> dict[str, float | None]:
+def case_fields(prefill: PrefillReading | None, copy: CopyReading | None) -> dict[str, float | None]:
     """The Case inputs that make the model say what was measured, None where its own figure stays.
 
     To four digits: they stand in links. What is impossible replaces nothing.
     """
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     if prefill is not None and not prefill.impossible:
-        found |= {"gemm_efficiency": prefill.gemm_efficiency, "request_overhead_ms": prefill.request_overhead_ms}
-    if copied is not None and not copied.impossible:
-        found |= {"copy_gb_per_s": copied.copy_gb_per_s}
-    return {field: None if value is None else float(f"{value:.4g}") for field, value in found.items()}
+        figures |= {"gemm_efficiency": prefill.gemm_efficiency, "request_overhead_ms": prefill.request_overhead_ms}
+    if copy is not None and not copy.impossible:
+        figures |= {"copy_gb_per_s": copy.copy_gb_per_s}
+    return {field: None if value is None else float(f"{value:.4g}") for field, value in figures.items()}
 
 
 def model_alone(case: Case) -> Case:
@@ -188,7 +188,7 @@ def model_alone(case: Case) -> Case:
 
 def in_order(what: str, point: Point, second: Point) -> tuple[Point, Point]:
     """The shorter of two measurements, then the longer. Raises CaseError where they contradict each other."""
-    short, long = sorted((point, second), key=lambda measured: measured.tokens)
+    short, long = sorted((point, second), key=lambda each: each.tokens)
     if short.tokens == long.tokens or long.seconds <= short.seconds:
         raise CaseError(
             say(
@@ -204,12 +204,12 @@ def in_order(what: str, point: Point, second: Point) -> tuple[Point, Point]:
     return short, long
 
 
-def halved(
-    seconds_of: Callable[[float], float], wanted_s: float, limits: tuple[float, float], what: str, point: Point
+def solve(
+    seconds_of: Callable[[float], float], target_s: float, limits: tuple[float, float], what: str, point: Point
 ) -> float:
-    """The value within its limits at which a falling time is `wanted_s`, by halving its logarithm. Raises CaseError."""
+    """The value within its limits at which a falling time is `target_s`, by halving its logarithm. Raises CaseError."""
     least_s, most_s = seconds_of(limits[1]), seconds_of(limits[0])
-    if not least_s <= wanted_s <= most_s:
+    if not least_s <= target_s <= most_s:
         raise CaseError(
             say(
                 "measured time: {tokens:,} tokens in {seconds:g} s given; allowed: what a {what} from {low:g} to "
@@ -227,5 +227,5 @@ def halved(
     low, high = np.log(limits)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if seconds_of(float(np.exp(middle))) > wanted_s else (low, middle)
+        low, high = (middle, high) if seconds_of(float(np.exp(middle))) > target_s else (low, middle)
     return float(np.exp((low + high) / 2))

@@ -45,10 +45,10 @@ def kind_of(row: Copy) -> str:
 def case_of(row: Copy) -> Case:
     """The Case that a row was measured in."""
     method = method_of(row)
-    given: dict[str, Any] = {"gpu": row.gpu, "link": row.link, "copy_method": method, "host_memory": row.host_memory}
+    fields: dict[str, Any] = {"gpu": row.gpu, "link": row.link, "copy_method": method, "host_memory": row.host_memory}
     if row.kind == "ttft_load":
-        given |= {"model": row.model, "tokens": row.tokens, "block_tokens": BLOCK_TOKENS, "layout": LAYOUT}
-    return Case(**given)
+        fields |= {"model": row.model, "tokens": row.tokens, "block_tokens": BLOCK_TOKENS, "layout": LAYOUT}
+    return Case(**fields)
 
 
 def modelled_s(row: Copy) -> float:
@@ -70,7 +70,7 @@ def relative_errors(rows: list[Copy]) -> Floats:
     return np.array([modelled_s(row) / measured_s(row) - 1 for row in rows])
 
 
-def judged(row: Copy) -> bool:
+def is_judged(row: Copy) -> bool:
     """Short loads are read too coarsely from their plot to count."""
     return row.kind != "ttft_load" or row.tokens > ABOVE_TOKENS
 
@@ -79,6 +79,6 @@ def judged(row: Copy) -> bool:
 def copy_errors() -> tuple[Errors, ...]:
     """The error table of copies, a kind a line."""
     by_kind: dict[str, list[Copy]] = defaultdict(list)
-    for row in filter(judged, measured.copies()):
+    for row in filter(is_judged, measured.copies()):
         by_kind[kind_of(row)].append(row)
     return tuple(step_rows.errors_of(kind, relative_errors(rows)) for kind, rows in by_kind.items())

@@ -91,7 +91,7 @@ def calibrate(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
     if copied:
         copy_reading = calibration.read_copy(case, own["direction"], *copied)
         answer["copy"] = asdict(copy_reading)
-    replaced = calibration.replaced(reading, copy_reading)
+    replaced = calibration.case_fields(reading, copy_reading)
     return answer | {"use": {field: value for field, value in replaced.items() if value is not None}}
 
 

@@ -87,18 +87,18 @@ def read(name: str) -> Iterable[Mapping[str, str]]:
 
 def step(row: Mapping[str, str]) -> Step:
     """A row of `steps.csv`. Raises CaseError naming the row and the column."""
-    given = known(row, Step) | {"seconds": number(row, "value") * SECONDS[one_of(row, "unit", SECONDS)]}
-    return Step(**ids(row) | counts(row, "tp", "batch", "tokens", "context") | given)  # type: ignore[arg-type]
+    columns = texts(row, Step) | {"seconds": number(row, "value") * SECONDS[one_of(row, "unit", SECONDS)]}
+    return Step(**ids(row) | counts(row, "tp", "batch", "tokens", "context") | columns)  # type: ignore[arg-type]
 
 
 def copy(row: Mapping[str, str]) -> Copy:
     """A row of `copies.csv`. Raises CaseError naming the row and the column."""
     unit, value = one_of(row, "unit", ("GB/s", *SECONDS)), number(row, "value")
     rate = {"bytes_per_s": value * GB if unit == "GB/s" else 0.0, "seconds": value * SECONDS.get(unit, 0.0)}
-    return Copy(**ids(row) | counts(row, "bytes_per_copy", "copies", "tokens") | known(row, Copy) | rate)  # type: ignore[arg-type]
+    return Copy(**ids(row) | counts(row, "bytes_per_copy", "copies", "tokens") | texts(row, Copy) | rate)  # type: ignore[arg-type]
 
 
-def known(row: Mapping[str, str], kind: type) -> dict[str, object]:
+def texts(row: Mapping[str, str], kind: type) -> dict[str, object]:
     """The columns of text that a kind of row has, as they are."""
     return {field.name: row[field.name] for field in fields(kind) if field.type == "str" and field.name in TEXTS}
 
@@ -132,7 +132,7 @@ def number(row: Mapping[str, str], name: str) -> float:
     return value
 
 
-def one_of(row: Mapping[str, str], name: str, allowed: Iterable[str]) -> str:
-    if row[name] not in allowed:
-        raise CaseError(f"{name}: {row[name]!r} given in row {row['id']}; allowed: {', '.join(allowed)}")
+def one_of(row: Mapping[str, str], name: str, options: Iterable[str]) -> str:
+    if row[name] not in options:
+        raise CaseError(f"{name}: {row[name]!r} given in row {row['id']}; allowed: {', '.join(options)}")
     return row[name]

@@ -80,8 +80,8 @@ class Pair:
 @cache
 def pairs() -> tuple[Pair, ...]:
     """All rows that the error table counts, steps first."""
-    steps = step_rows.judged(measured.steps())
-    copies = list(filter(copy_rows.judged, measured.copies()))
+    steps = step_rows.judged_rows(measured.steps())
+    copies = list(filter(copy_rows.is_judged, measured.copies()))
     times = step_rows.modelled_s(steps)
     return (
         *(step_pair(row, float(seconds)) for row, seconds in zip(steps, times, strict=True)),
@@ -145,25 +145,25 @@ def family(engine: str) -> str:
 
 def options(field: str) -> list[str]:
     """The values of a field that any row has: in the order of the rows for kinds, else sorted. Empty ones are none."""
-    found = dict.fromkeys(getattr(pair, field) for pair in pairs())
-    found.pop("", None)
-    return list(found) if field == "kind" else sorted(found)
+    values = dict.fromkeys(getattr(pair, field) for pair in pairs())
+    values.pop("", None)
+    return list(values) if field == "kind" else sorted(values)
 
 
-def chosen(
+def pairs_with(
     kinds: Sequence[str] = (), gpus: Sequence[str] = (), models: Sequence[str] = (), families: Sequence[str] = ()
 ) -> tuple[Pair, ...]:
     """The rows that have one of the values of each filter; an empty filter lets all through."""
-    wanted = (("kind", set(kinds)), ("gpu", set(gpus)), ("model", set(models)), ("family", set(families)))
-    filters = [(field, values) for field, values in wanted if values]
+    by_field = (("kind", set(kinds)), ("gpu", set(gpus)), ("model", set(models)), ("family", set(families)))
+    filters = [(field, values) for field, values in by_field if values]
     return tuple(pair for pair in pairs() if all(getattr(pair, field) in values for field, values in filters))
 
 
-def errors(found: Sequence[Pair]) -> list[Errors]:
+def errors(rows: Sequence[Pair]) -> list[Errors]:
     """The error table of some rows, a kind a line, in the order of :func:`options`."""
     return [
-        step_rows.errors_of(kind, np.array([pair.ratio for pair in found if pair.kind == kind]) - 1)
-        for kind in dict.fromkeys(pair.kind for pair in found)
+        step_rows.errors_of(kind, np.array([pair.ratio for pair in rows if pair.kind == kind]) - 1)
+        for kind in dict.fromkeys(pair.kind for pair in rows)
     ]
 
 

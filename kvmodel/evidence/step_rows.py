@@ -124,7 +124,7 @@ def errors_of(kind: str, errors: Floats) -> Errors:
     return Errors(kind, len(size), float(np.median(size)), float(np.percentile(size, 90)), float(np.median(errors)))
 
 
-def judged(rows: Iterable[Step]) -> list[Step]:
+def judged_rows(rows: Iterable[Step]) -> list[Step]:
     """Rows that the error table counts: a first token of few tokens is read too coarsely from its plot."""
     return [row for row in rows if row.kind != "ttft_recompute" or row.tokens > ABOVE_TOKENS]
 
@@ -132,7 +132,7 @@ def judged(rows: Iterable[Step]) -> list[Step]:
 @cache
 def step_errors() -> tuple[Errors, ...]:
     """The error table of steps and prefills, a kind a line."""
-    rows = judged(measured.steps())
+    rows = judged_rows(measured.steps())
     by_kind: dict[str, list[Step]] = defaultdict(list)
     for row in rows:
         by_kind[kind_of(row)].append(row)

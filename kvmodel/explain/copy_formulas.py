@@ -14,33 +14,33 @@ from kvmodel.timing.transfer import Transfer
 
 def swap(case: Case, inputs: Inputs) -> Trace:
     """The first preemption of one case (scalars): bytes, locking of memory where it is to be done, out, in, and all."""
-    moved = kv_formulas.moved(case)
-    lines = [out_line(inputs, moved.value), in_line(inputs, moved.value)]
+    size_line = kv_formulas.copy_size(case)
+    lines = [out_line(inputs, size_line.value), in_line(inputs, size_line.value)]
     if inputs.pin_s_per_byte:
-        locked = Factor(r"B_\text{pin}", 1 / float(inputs.pin_s_per_byte), "bytes/s")
-        pinning = Term((_size(moved.value),), (locked,), "pinning")
+        pin_rate = Factor(r"B_\text{pin}", 1 / float(inputs.pin_s_per_byte), "bytes/s")
+        pinning = Term((_size(size_line.value),), (pin_rate,), "pinning")
         lines.insert(0, Line("pinning", r"t_\text{pin}", (pinning,), "s", "recovery.costs.pin_s"))
     total = Line("swap", r"t_\text{swap}", tuple(map(as_term, lines)), "s", "recovery.break_even.swap_s", headline=True)
-    return moved, *lines, total
+    return size_line, *lines, total
 
 
 def out_line(inputs: Inputs, size: float) -> Line:
     """D2H: a cost for each copy and each byte."""
-    copied = costs.copied_out(inputs, inputs.tokens)
+    copy = costs.copy_out(inputs, inputs.tokens)
     terms = (
-        Term((_copies(copied), Factor("t_0", float(copied.per_copy_s), "s")), part="per-copy out"),
-        Term((_size(size),), (Factor("B", float(copied.bytes_per_s), "bytes/s"),), "wire out"),
+        Term((_copies(copy), Factor("t_0", float(copy.per_copy_s), "s")), part="per-copy out"),
+        Term((_size(size),), (Factor("B", float(copy.bytes_per_s), "bytes/s"),), "wire out"),
     )
     return Line("copy_out", r"t_\text{out}", terms, "s", "recovery.costs.out_s")
 
 
 def in_line(inputs: Inputs, size: float) -> Line:
     """H2D, and what the engine adds to a load up to the request's next token."""
-    copied = costs.load(inputs, inputs.tokens).copied
+    copy = costs.load(inputs, inputs.tokens).copy
     blocks = kv_cache.copies(inputs.kv_layers, inputs.tokens, block_tokens=inputs.block_tokens, layout="contiguous")
     terms = [
-        Term((_copies(copied), Factor("t_0'", float(copied.per_copy_s), "s")), part="per-copy in"),
-        Term((_size(size),), (Factor("B'", float(copied.bytes_per_s), "bytes/s"),), "wire in"),
+        Term((_copies(copy), Factor("t_0'", float(copy.per_copy_s), "s")), part="per-copy in"),
+        Term((_size(size),), (Factor("B'", float(copy.bytes_per_s), "bytes/s"),), "wire in"),
         Term((Factor(r"t_\text{load}", float(inputs.load_overhead_s), "s"),), part="engine"),
         Term(
             (Factor("N_b", float(blocks), "blocks"), Factor(r"t_\text{block}", float(inputs.load_s_per_block), "s")),
@@ -48,12 +48,12 @@ def in_line(inputs: Inputs, size: float) -> Line:
         ),
         Term((Factor(r"t_\text{next}", float(inputs.next_token_s), "s"),), part="engine"),
     ]
-    kept = tuple(term for term in terms if term.value or term.part != "engine")
-    return Line("copy_in", r"t_\text{in}", kept, "s", "recovery.costs.load")
+    line_terms = tuple(term for term in terms if term.value or term.part != "engine")
+    return Line("copy_in", r"t_\text{in}", line_terms, "s", "recovery.costs.load")
 
 
-def _copies(copied: Transfer) -> Factor:
-    return Factor("N", float(copied.copies), "copies")
+def _copies(copy: Transfer) -> Factor:
+    return Factor("N", float(copy.copies), "copies")
 
 
 def _size(size: float) -> Factor:

@@ -83,10 +83,10 @@ def symbols(term: Term) -> str:
 
 def numbers(term: Term) -> str:
     """A term with its numbers put in, as text."""
-    above = " × ".join(shown(factor.value, factor.unit) for factor in term.factors)
+    above = " × ".join(number_text(factor.value, factor.unit) for factor in term.factors)
     if not term.under:
         return above
-    below = " × ".join(shown(factor.value, factor.unit) for factor in term.under)
+    below = " × ".join(number_text(factor.value, factor.unit) for factor in term.under)
     return f"{above} / ({below})" if len(term.under) > 1 else f"{above} / {below}"
 
 
@@ -94,12 +94,12 @@ def result(line: Line) -> str:
     """A line's result with its unit: what pages show to two digits is shown so here."""
     if line.unit == "bytes":
         return f"{format_count(line.value)} {say('bytes')} = {format_bytes(line.value)} = {format_gb(line.value)}"
-    return shown(
+    return number_text(
         line.value, line.unit, digits=HEADLINE_DIGITS if line.headline and line.unit in TO_TWO_DIGITS else DIGITS
     )
 
 
-def shown(value: float, unit: str, digits: int = DIGITS) -> str:
+def number_text(value: float, unit: str, digits: int = DIGITS) -> str:
     """A number with its unit, or with the word for what it counts."""
     if unit == "s":
         return format_seconds(value, digits)

@@ -12,7 +12,7 @@ from kvmodel.explain.formula import Factor, Line, Term, Trace
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
 
-Held = Callable[[KvLayers], tuple[Factor, ...]]
+FactorsOf = Callable[[KvLayers], tuple[Factor, ...]]
 ONE_LETTER = ("full", "mla")  # kinds whose layers are plain L
 
 
@@ -34,29 +34,29 @@ def growth(layers: Sequence[KvLayers], value_bytes: float) -> Trace:
 def request(case: Case) -> Line:
     """The KV of the whole request."""
 
-    def held(group: KvLayers) -> tuple[Factor, ...]:
-        bounded = np.isfinite(group.bound_tokens)
-        return (Factor(r"\min(n, w)" if bounded else "n", min(case.tokens, group.bound_tokens), "tokens"),)
+    def token_factors(group: KvLayers) -> tuple[Factor, ...]:
+        has_bound = np.isfinite(group.bound_tokens)
+        return (Factor(r"\min(n, w)" if has_bound else "n", min(case.tokens, group.bound_tokens), "tokens"),)
 
     layers, value_bytes = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    terms = kv_terms(layers, value_bytes, held)
+    terms = kv_terms(layers, value_bytes, token_factors)
     return Line("kv_request", "M", terms, "bytes", "memory.kv_cache.kv_bytes", headline=True)
 
 
-def moved(case: Case) -> Line:
+def copy_size(case: Case) -> Line:
     """What one GPU copies one way: every layer's tokens in whole blocks."""
 
-    def held(group: KvLayers) -> tuple[Factor, ...]:
+    def token_factors(group: KvLayers) -> tuple[Factor, ...]:
         blocks = float(kv_cache.blocks(min(case.tokens, group.bound_tokens), case.block_tokens))
         return Factor("N_b", blocks, "blocks"), Factor("n_b", case.block_tokens, "tokens")
 
     layers, value_bytes = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    terms = kv_terms(layers, value_bytes, held, tp=case.tp)
+    terms = kv_terms(layers, value_bytes, token_factors, tp=case.tp)
     return Line("moved", "M", terms, "bytes", "memory.kv_cache.kv_bytes_in_blocks")
 
 
 def kv_terms(
-    layers: Iterable[KvLayers], value_bytes: float, held: Held, *, tp: int = 1, with_state: bool = True
+    layers: Iterable[KvLayers], value_bytes: float, token_factors: FactorsOf, *, tp: int = 1, with_state: bool = True
 ) -> tuple[Term, ...]:
     """Products that add up to the bytes on each of `tp` GPUs, one or two a group of layers."""
     terms = []
@@ -64,11 +64,11 @@ def kv_terms(
         count = Factor("L" if group.kind in ONE_LETTER else rf"L_\text{{{group.kind}}}", group.layers, "layers")
         entry = (Factor("c", group.tokens_per_entry, "tokens an entry"),) if group.tokens_per_entry > 1 else ()
         if group.key_dim:
-            width = (*_widths(group, count, tp), *held(group), Factor("b", value_bytes, "bytes"))
+            width = (*_widths(group, count, tp), *token_factors(group), Factor("b", value_bytes, "bytes"))
             terms.append(Term(width, entry, "kv"))
         if group.index_dim:
             index = Factor("i", float(kv_cache.index_bytes(group.index_dim, value_bytes)), "bytes of index")
-            terms.append(Term((count, *held(group), index), entry, "kv"))
+            terms.append(Term((count, *token_factors(group), index), entry, "kv"))
         if group.fixed_bytes and with_state:
             split = (Factor("tp", tp, "GPUs"),) if tp > 1 else ()
             terms.append(Term((count, Factor("s", group.fixed_bytes, "bytes of state")), split, "kv"))

@@ -27,12 +27,12 @@ def recompute(inputs: Inputs) -> Trace:
     steps = Factor("k", full + (rest > 0), "steps")
     attention = attention_terms(inputs, new, past)
     lines = [
-        chunked("linear", inputs, step_time.linear_s, first, max(full, 1.0), last),
+        chunk_line("linear", inputs, step_time.linear_s, first, max(full, 1.0), last),
         Line("attention", r"t_\text{attention}", attention, "s", "timing.step_time.attention_s"),
         Line("activations", r"t_\text{traffic}", (activation_term(inputs, new),), "s", "timing.step_time.traffic_s"),
     ]
     if float(inputs.tp) > 1:
-        lines.append(chunked("all-reduce", inputs, step_time.all_reduce_s, first, max(full, 1.0), last))
+        lines.append(chunk_line("all-reduce", inputs, step_time.all_reduce_s, first, max(full, 1.0), last))
     launch = Term((steps, *launch_factors(inputs)), part="launch")
     lines.append(Line("launch", r"t_\text{launch}", (launch,), "s", "timing.step_time.prefill_parts_s"))
     kernels = Line("kernels", r"t_\text{kernels}", tuple(map(as_term, lines)), "s", "timing.step_time.prefill_s")
@@ -99,10 +99,10 @@ def attention_terms(inputs: Inputs, new: float, past: float) -> tuple[Term, ...]
     for group in shape.attention:
         flop = float(step_time.attention_flop(new, past, replace(shape, attention=(group,))))
         pairs = flop / (4 * shape.attention_width * group.layers)
-        seen = r"\text{pairs}_w" if np.isfinite(group.bound_tokens) else "(n p + n^2 / 2)" if past else "(n^2 / 2)"
+        symbol = r"\text{pairs}_w" if np.isfinite(group.bound_tokens) else "(n p + n^2 / 2)" if past else "(n^2 / 2)"
         factors = (
             Factor("4", 4), Factor("H D", shape.attention_width, "values"),
-            Factor("L", group.layers, "layers"), Factor(seen, pairs, "pairs of tokens"),
+            Factor("L", group.layers, "layers"), Factor(symbol, pairs, "pairs of tokens"),
         )  # fmt: skip
         terms.append(Term(factors, under, "attention"))
     return tuple(terms)
@@ -126,7 +126,7 @@ def launch_factors(inputs: Inputs) -> tuple[Factor, Factor]:
     return Factor("L", inputs.shape.layers, "layers"), each
 
 
-def chunked(name: str, inputs: Inputs, step_s: Callable[..., Any], first: float, full: float, last: float) -> Line:
+def chunk_line(name: str, inputs: Inputs, step_s: Callable[..., Any], first: float, full: float, last: float) -> Line:
     """`full` chunks of `first` tokens, and beside them one of `last` tokens where there is one."""
 
     def seconds(tokens: float) -> float:

@@ -21,16 +21,16 @@ def kv(result: Comparison) -> Trace:
 
 def swap(result: Comparison) -> Trace:
     """The victim's delay by swap."""
-    return copy_formulas.swap(result.case, result.inputs) + _repeated(result, "swap")
+    return copy_formulas.swap(result.case, result.inputs) + _all_preemptions(result, "swap")
 
 
 def recompute(result: Comparison) -> Trace:
     """The victim's delay by recompute; empty where nothing is left to recompute."""
     lines = recompute_formulas.recompute(result.inputs)
-    return lines + _repeated(result, "recompute") if lines else ()
+    return lines + _all_preemptions(result, "recompute") if lines else ()
 
 
-def _repeated(result: Comparison, name: str) -> Trace:
+def _all_preemptions(result: Comparison, name: str) -> Trace:
     if result.case.preemptions == 1:
         return ()
     total_s = float(result.prices[name].victim_delay_s)
@@ -43,8 +43,8 @@ def even_rate(result: Comparison) -> Trace:
     recompute_s = float(break_even.recompute_s(inputs))
     size = Factor("2", 2, "ways"), Factor("M", float(resolve.moved_bytes(inputs, inputs.tokens)), "bytes")
     swapping = Factor(r"t_\text{swap}", float(break_even.swap_s(inputs)), "s")
-    reached = Term(size, (swapping,), "wire out")
-    here = Line("effective", r"B_\text{here}", (reached,), "bytes/s", "recovery.break_even.effective_copy_bytes_per_s",
+    rate = Term(size, (swapping,), "wire out")
+    here = Line("effective", r"B_\text{here}", (rate,), "bytes/s", "recovery.break_even.effective_copy_bytes_per_s",
                 headline=True)  # fmt: skip
     if not recompute_s:
         return (here,)
@@ -69,9 +69,9 @@ def wait_for_blocks(result: Comparison) -> Trace:
     slower = max(running, launching, key=lambda term: term.value)
     step = Line("decode_step", r"t_\text{step}", (slower, overhead) if sampling else (slower,), "s",
                 "recovery.costs.decode_step_s")  # fmt: skip
-    needed = Factor("S", case.tokens, "tokens"), Factor("R", case.remaining_output, "steps")
-    released = Factor("D", case.decode_batch, "requests"), Factor("c", case.decode_context, "tokens")
-    waiting = Term((*needed, Factor(step.symbol, step.value, "s")), released, "wait for blocks")
+    request = Factor("S", case.tokens, "tokens"), Factor("R", case.remaining_output, "steps")
+    batch = Factor("D", case.decode_batch, "requests"), Factor("c", case.decode_context, "tokens")
+    waiting = Term((*request, Factor(step.symbol, step.value, "s")), batch, "wait for blocks")
     wait = Line("wait", r"t_\text{wait}", (waiting,), "s", "recovery.costs.wait_for_blocks_s", headline=True)
     return kernels, step, wait
 
@@ -81,17 +81,17 @@ def _decode_kernels(result: Comparison) -> Line:
     inputs, batch = result.inputs, result.case.decode_batch
     shape, gpu, tp = inputs.shape, inputs.gpu, inputs.tp
     reduced_s = float(step_time.all_reduce_s(batch, shape, gpu, tp=tp))
-    named = [
+    kernel_times = [
         (r"t_\text{linear}", float(step_time.linear_s(batch, shape, gpu, tp=tp, sampled=batch))),
         (r"t_\text{traffic}", float(step_time.traffic_s(batch, shape, gpu, tp=tp))),
         *([(r"t_\text{all-reduce}", reduced_s)] if reduced_s else []),
     ]
-    held = Factor(r"D\,M_c", float(costs.batch_kv_bytes(inputs)), "bytes")
+    batch_kv = Factor(r"D\,M_c", float(costs.batch_kv_bytes(inputs)), "bytes")
     rate = Factor(r"e_\text{kv}", float(gpu.kv_read_efficiency)), Factor("B", float(gpu.hbm_bytes_per_s), "bytes/s")
     terms = (
-        *(Term((Factor(symbol, seconds, "s"),), part="wait for blocks") for symbol, seconds in named),
+        *(Term((Factor(symbol, seconds, "s"),), part="wait for blocks") for symbol, seconds in kernel_times),
         Term(recompute_formulas.launch_factors(inputs), part="wait for blocks"),
-        Term((held,), rate, "wait for blocks"),
+        Term((batch_kv,), rate, "wait for blocks"),
     )
     return Line("decode_kernels", r"t_\text{kernels}", terms, "s", "timing.step_time.decode_s")
 
@@ -107,20 +107,20 @@ def prefill_rate(result: Comparison) -> Trace:
     linear, attention = (
         float(step_time.linear_flop(tokens, shape)), float(step_time.attention_flop(tokens, 0, shape)),
     )  # fmt: skip
-    done = (
+    flop_terms = (
         Term((Factor(r"\text{FLOP}_\text{linear}", linear, "FLOP"),), part="linear"),
         Term((Factor(r"\text{FLOP}_\text{attention}", attention, "FLOP"),), part="attention"),
     )
-    flop = Line("flop", "X", done, "FLOP", "timing.step_time.linear_flop")
+    flop = Line("flop", "X", flop_terms, "FLOP", "timing.step_time.linear_flop")
     weights, activations = (
         float(step_time.weight_bytes_read(tokens, shape)), float(step_time.activation_bytes_moved(tokens, shape)),
     )  # fmt: skip
-    carried = (
+    byte_terms = (
         Term((Factor("W", weights, "bytes"),), part="linear"),
         Term((Factor("A", activations, "bytes"),), part="activations"),
     )
-    moved = Line("bytes", "Y", carried, "bytes", "timing.step_time.weight_bytes_read")
-    of_flop = (Term((Factor("X", flop.value, "FLOP"),), (Factor("Y", moved.value, "bytes"),)),)
+    traffic = Line("bytes", "Y", byte_terms, "bytes", "timing.step_time.weight_bytes_read")
+    of_flop = (Term((Factor("X", flop.value, "FLOP"),), (Factor("Y", traffic.value, "bytes"),)),)
     intensity = Line(
         "intensity", r"X / Y", of_flop, "FLOP/byte", "timing.roofline.intensity_flop_per_byte", headline=True
     )
@@ -129,7 +129,7 @@ def prefill_rate(result: Comparison) -> Trace:
     return (
         ridge,
         flop,
-        moved,
+        traffic,
         intensity,
         Line("rate", r"X / t", (rate,), "FLOP/s", "timing.step_time.prefill_s", headline=True),
     )

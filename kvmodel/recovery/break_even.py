@@ -114,8 +114,8 @@ def context_tokens(inputs: Inputs) -> float | None:
     turns = np.flatnonzero(swap_dearer[:-1] != swap_dearer[1:])
     if not turns.size:
         return None
-    chosen = float(inputs.tokens)
-    nearest = min(turns, key=lambda turn: abs(np.log(grid[turn] / chosen)))
+    case_tokens = float(inputs.tokens)
+    nearest = min(turns, key=lambda turn: abs(np.log(grid[turn] / case_tokens)))
     return bisect(difference_s, grid[nearest], grid[nearest + 1])
 
 
@@ -146,8 +146,8 @@ def survival(inputs: Inputs) -> float | None:
 def preemptions(inputs: Inputs) -> int | None:
     """Least number of preemptions from which one write and n loads cost less than n recomputes, up to 1,000."""
     each = strategies.each_preemption(inputs, MOST_PREEMPTIONS)
-    offloaded = strategies.offload(each)
-    offload_s = np.cumsum(offloaded.victim_delay_s) + offloaded.out_s
+    price = strategies.offload(each)
+    offload_s = np.cumsum(price.victim_delay_s) + price.out_s
     cheaper = np.flatnonzero(offload_s < np.cumsum(recompute_s(each)))
     return int(cheaper[0]) + 1 if cheaper.size else None
 

@@ -16,12 +16,12 @@ from kvmodel.timing import engine_time, step_time, transfer
 from kvmodel.timing.transfer import Transfer
 
 
-def at(inputs: Inputs, **changed: object) -> Inputs:
+def at(inputs: Inputs, **values: object) -> Inputs:
     """The same inputs with some replaced: `at(inputs, tokens=np.geomspace(128, 131072, 160))`."""
-    return replace(inputs, **changed)  # type: ignore[arg-type]
+    return replace(inputs, **values)  # type: ignore[arg-type]
 
 
-def copied_out(inputs: Inputs, tokens: Numbers) -> Transfer:
+def copy_out(inputs: Inputs, tokens: Numbers) -> Transfer:
     """The KV of `tokens` copied to the host (D2H)."""
     copies, size_bytes = copy_count(inputs, tokens), moved_bytes(inputs, tokens)
     return transfer.transfer(inputs, "d2h", copies, size_bytes, tp=inputs.tp)
@@ -29,7 +29,7 @@ def copied_out(inputs: Inputs, tokens: Numbers) -> Transfer:
 
 def out_s(inputs: Inputs, tokens: Numbers) -> Numbers:
     """Seconds to copy the KV of `tokens` to the host."""
-    return copied_out(inputs, tokens).seconds
+    return copy_out(inputs, tokens).seconds
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Load:
     token, the step after the load included.
     """
 
-    copied: Transfer
+    copy: Transfer
     load_s: Numbers
     in_s: Numbers
 
@@ -48,12 +48,12 @@ class Load:
 def load(inputs: Inputs, tokens: Numbers) -> Load:
     """A load of `tokens` through the engine; none of none."""
     copies, size_bytes = copy_count(inputs, tokens), moved_bytes(inputs, tokens)
-    copied = transfer.transfer(inputs, "h2d", copies, size_bytes, tp=inputs.tp)
-    loading_s = (copied.seconds + inputs.load_overhead_s) * (tokens > 0)
+    copy = transfer.transfer(inputs, "h2d", copies, size_bytes, tp=inputs.tp)
+    loading_s = (copy.seconds + inputs.load_overhead_s) * (tokens > 0)
     if not nowhere(inputs.load_s_per_block):
         blocks = kv_cache.copies(inputs.kv_layers, tokens, block_tokens=inputs.block_tokens, layout="contiguous")
         loading_s = loading_s + blocks * inputs.load_s_per_block
-    return Load(copied, loading_s, loading_s + inputs.next_token_s * (tokens > 0))
+    return Load(copy, loading_s, loading_s + inputs.next_token_s * (tokens > 0))
 
 
 def pin_s(inputs: Inputs, tokens: Numbers) -> Numbers:
@@ -124,12 +124,12 @@ def queue_s(inputs: Inputs) -> Numbers:
 
     Nobody grows into free blocks then, so each finished request releases its whole reservation. An estimate.
     """
-    reserved = inputs.tokens + inputs.remaining_output
-    return _released_after_s(inputs, reserved, inputs.decode_context + inputs.remaining_output)
+    whole = inputs.tokens + inputs.remaining_output
+    return _released_after_s(inputs, whole, inputs.decode_context + inputs.remaining_output)
 
 
-def _released_after_s(inputs: Inputs, tokens: Numbers, released_per_request: Numbers) -> Numbers:
-    released = inputs.decode_batch * released_per_request
-    running = (released > 0) & batch_fits(inputs)
-    steps = np.multiply(tokens, inputs.remaining_output) / np.where(running, released, np.nan)
+def _released_after_s(inputs: Inputs, tokens: Numbers, tokens_per_request: Numbers) -> Numbers:
+    total = inputs.decode_batch * tokens_per_request
+    running = (total > 0) & batch_fits(inputs)
+    steps = np.multiply(tokens, inputs.remaining_output) / np.where(running, total, np.nan)
     return steps * decode_step_s(inputs)

@@ -24,8 +24,8 @@ def parts(inputs: Inputs) -> dict[str, dict[str, float]]:
     context = float(one.tokens)
     past = float(one.survival) * context
     blocks_s = {"wait for blocks": float(costs.wait_for_blocks_s(one))}
-    stored = float(strategies.stored_tokens(one, np.asarray(context)))
-    load = max(stored - past, 0.0)
+    host_tokens = float(strategies.stored_tokens(one, np.asarray(context)))
+    load = max(host_tokens - past, 0.0)
     split = float(strategies.both(one).recomputed_tokens)
     recomputing, loading = recompute_parts(one, split, past), in_parts(one, context - past - split)
     return {
@@ -33,9 +33,9 @@ def parts(inputs: Inputs) -> dict[str, dict[str, float]]:
         "recompute": blocks_s | recompute_parts(one, context - past, past),
         "swap": blocks_s | out_parts(one, context) | in_parts(one, context),
         "offload": blocks_s
-        | added(
-            in_parts(one, load, then_prefill=context > max(stored, past)),
-            recompute_parts(one, context - max(stored, past), max(stored, past)),
+        | sum_by_part(
+            in_parts(one, load, then_prefill=context > max(host_tokens, past)),
+            recompute_parts(one, context - max(host_tokens, past), max(host_tokens, past)),
         ),
         "both": blocks_s | max(recomputing, loading, key=lambda half: sum(half.values())),
     }
@@ -56,11 +56,11 @@ def recompute_parts(inputs: Inputs, new_tokens: float, past_tokens: float) -> di
 
 def out_parts(inputs: Inputs, tokens: float) -> dict[str, float]:
     """A copy to the host: memory locked for it, the calls, and the bytes on the wire."""
-    copied = costs.copied_out(inputs, tokens)
+    copy = costs.copy_out(inputs, tokens)
     return {
         "pinning": float(costs.pin_s(inputs, tokens)),
-        "per-copy out": float(copied.calls_s),
-        "wire out": float(copied.seconds - copied.calls_s),
+        "per-copy out": float(copy.calls_s),
+        "wire out": float(copy.seconds - copy.calls_s),
     }
 
 
@@ -69,14 +69,14 @@ def in_parts(inputs: Inputs, tokens: float, *, then_prefill: bool = False) -> di
     if tokens <= 0:
         return {}
     load = costs.load(inputs, tokens)
-    copied, loaded_s = load.copied, load.load_s if then_prefill else load.in_s
+    copy, loading_s = load.copy, load.load_s if then_prefill else load.in_s
     return {
-        "per-copy in": float(copied.calls_s),
-        "wire in": float(copied.seconds - copied.calls_s),
-        "engine": float(loaded_s - copied.seconds),
+        "per-copy in": float(copy.calls_s),
+        "wire in": float(copy.seconds - copy.calls_s),
+        "engine": float(loading_s - copy.seconds),
     }
 
 
-def added(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+def sum_by_part(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
     """Part by part."""
     return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in {**first, **second}}

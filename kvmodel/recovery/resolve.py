@@ -67,7 +67,7 @@ def inputs(case: Case) -> Inputs:
     policy = catalog.table("engines")[case.policy]
     copies = copy_path(case)
     shape, rates, engine = model_shape(model), case_rates(case), case_engine(case)
-    resolved = Inputs(
+    numbers = Inputs(
         shape=shape,
         gpu=rates,
         kv_layers=model.kv_layers,
@@ -97,8 +97,8 @@ def inputs(case: Case) -> Inputs:
         available=tuple(policy["available"]),
         objective=case.objective,
     )
-    require_request_fits(case, resolved)
-    return resolved
+    require_request_fits(case, numbers)
+    return numbers
 
 
 LEAST_REQUEST = {"tokens": 1, "preemptions": 1, "tokens_between": 0, "block_tokens": 1, "max_num_batched_tokens": 16}
@@ -110,10 +110,10 @@ def over(case: Case, numbers: Mapping[str, Numbers]) -> Inputs:
     The pool stays that of the Case, and whether each request fits in it is not asked. Raises DoesNotFit where the
     weights do not fit.
     """
-    resolved = inputs(replace(case, **LEAST_REQUEST))  # type: ignore[arg-type]
-    own = {name: getattr(case, name) for name in LEAST_REQUEST}
-    arrays = {name: value for name, value in (own | dict(numbers)).items() if hasattr(resolved, name)}
-    return as_measured(replace(resolved, **arrays), numbers.get("copy_gb_per_s"), numbers.get("per_copy_us"))
+    base = inputs(replace(case, **LEAST_REQUEST))  # type: ignore[arg-type]
+    case_values = {name: getattr(case, name) for name in LEAST_REQUEST}
+    arrays = {name: value for name, value in (case_values | dict(numbers)).items() if hasattr(base, name)}
+    return as_measured(replace(base, **arrays), numbers.get("copy_gb_per_s"), numbers.get("per_copy_us"))
 
 
 def next_token_s(case: Case, shape: ModelShape, gpu: GpuRates, engine: EngineTimes) -> Numbers:
@@ -122,21 +122,21 @@ def next_token_s(case: Case, shape: ModelShape, gpu: GpuRates, engine: EngineTim
     return steps * decode_step_s(decode_s(1, 0.0, shape, gpu, tp=case.tp), 1, engine) if steps else 0.0
 
 
-def require_request_fits(case: Case, resolved: Inputs) -> None:
+def require_request_fits(case: Case, numbers: Inputs) -> None:
     """Raises DoesNotFit where the request's KV at its last preemption exceeds the pool of a GPU."""
     last = case.tokens + (case.preemptions - 1) * case.tokens_between
-    needed = moved_bytes(resolved, last)
-    if needed > resolved.pool_bytes_per_gpu:
+    need_bytes = moved_bytes(numbers, last)
+    if need_bytes > numbers.pool_bytes_per_gpu:
         raise DoesNotFit(
             say(
                 "tokens: {tokens:,} tokens of {model} need {need} of KV on each GPU, {gpu} at tp {tp} has {pool} left "
                 "for it; allowed: fewer tokens, more GPUs (tp), fp8 KV or a larger GPU",
                 tokens=last,
                 model=catalog.model(case.model).name,
-                need=format_bytes(float(needed)),
+                need=format_bytes(float(need_bytes)),
                 gpu=case.gpu,
                 tp=case.tp,
-                pool=format_bytes(float(np.max(resolved.pool_bytes_per_gpu))),
+                pool=format_bytes(float(np.max(numbers.pool_bytes_per_gpu))),
             )
         )
 
@@ -176,8 +176,8 @@ def case_rates(case: Case) -> GpuRates:
 def case_engine(case: Case) -> EngineTimes:
     """What the engine of a Case adds to its kernels; the reader's own overhead of a request in place of the model's."""
     engine = engine_times(case.gpu, case.timing)
-    own_ms = case.request_overhead_ms
-    return engine if own_ms is None else replace(engine, request_overhead_s=own_ms * MS)
+    overhead_ms = case.request_overhead_ms
+    return engine if overhead_ms is None else replace(engine, request_overhead_s=overhead_ms * MS)
 
 
 def gpu_rates(gpu: Gpu, timing: str) -> GpuRates:
@@ -223,8 +223,8 @@ def prefill_band_kind(gpu_id: str, timing: str) -> str:
     """Which measured rows are nearest to a prefill: their 90th percentile of error is its range."""
     if timing == "2023":
         return "prefill_2023"
-    measured = assumptions.assumption("gemm_efficiency", gpu_id).basis == "measured"
-    return "prefill" if measured else "prefill_other_gpu"
+    has_rows = assumptions.assumption("gemm_efficiency", gpu_id).basis == "measured"
+    return "prefill" if has_rows else "prefill_other_gpu"
 
 
 def require_weights_fit(case: Case) -> None:

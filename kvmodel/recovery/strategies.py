@@ -60,11 +60,13 @@ def price(inputs: Inputs) -> dict[str, Price]:
     length = shapes.pop()[0] if len(shapes) == 1 and columns else 0
     if length <= BLOCK_CASES or any(column.ndim > 1 for column in columns.values()):
         return _price_block(inputs)
-    cut = {name: column for name, column in columns.items() if column.ndim}
+    long_columns = {name: column for name, column in columns.items() if column.ndim}
     whole: dict[str, dict[str, Any]] = {name: {} for name in STRATEGIES}
     for start in range(0, length, BLOCK_CASES):
         block = slice(start, start + BLOCK_CASES)
-        for name, part in _price_block(costs.at(inputs, **{key: column[block] for key, column in cut.items()})).items():
+        for name, part in _price_block(
+            costs.at(inputs, **{key: column[block] for key, column in long_columns.items()})
+        ).items():
             _put(whole[name], part, block, length)
     return {name: Price(**values) for name, values in whole.items()}
 
@@ -110,12 +112,12 @@ def wait(inputs: Inputs) -> Price:
 def recompute(inputs: Inputs) -> Price:
     """Drop the KV and prefill again what the GPU's prefix cache has not kept (`survival`), at every preemption."""
     delay = gpu = tokens = 0.0
-    for preempted, context in _preemptions(inputs):
+    for happens, context in _preemptions(inputs):
         past = inputs.survival * context
         new = context - past
-        delay = delay + preempted * costs.prefill_alone_s(inputs, new, past)
-        gpu = gpu + preempted * costs.prefill_marginal_s(inputs, new, past)
-        tokens = tokens + preempted * new
+        delay = delay + happens * costs.prefill_alone_s(inputs, new, past)
+        gpu = gpu + happens * costs.prefill_marginal_s(inputs, new, past)
+        tokens = tokens + happens * new
     nothing = 0.0
     return Price(delay, nothing, nothing, gpu, nothing, nothing, nothing, tokens, inputs.prefill_band)
 
@@ -127,12 +129,12 @@ def swap(inputs: Inputs) -> Price:
     multiprocessors that a copy kernel holds. Host memory is locked once, for the longest context.
     """
     out = back = size = kernel = 0.0
-    for preempted, context in _preemptions(inputs):
-        copied, load = costs.copied_out(inputs, context), costs.load(inputs, context)
-        out = out + preempted * copied.seconds
-        back = back + preempted * load.in_s
-        kernel = kernel + preempted * (copied.gpu_s + load.copied.gpu_s)
-        size = size + preempted * 2 * copied.size_bytes
+    for happens, context in _preemptions(inputs):
+        copy, load = costs.copy_out(inputs, context), costs.load(inputs, context)
+        out = out + happens * copy.seconds
+        back = back + happens * load.in_s
+        kernel = kernel + happens * (copy.gpu_s + load.copy.gpu_s)
+        size = size + happens * 2 * copy.size_bytes
     link = out + back
     out = out + costs.pin_s(inputs, last_context(inputs))
     delay = out + back
@@ -158,14 +160,14 @@ def offload(inputs: Inputs) -> Price:
     """
 
     def resume(context: Numbers) -> _Resume:
-        kept = inputs.survival * context
-        stored = stored_tokens(inputs, context)
-        missing = np.maximum(stored - kept, 0.0)
-        past = np.maximum(stored, kept)
+        gpu_tokens = inputs.survival * context
+        host_tokens = stored_tokens(inputs, context)
+        missing = np.maximum(host_tokens - gpu_tokens, 0.0)
+        past = np.maximum(host_tokens, gpu_tokens)
         new = context - past
         load = costs.load(inputs, missing)
         loading_s = load.load_s + inputs.next_token_s * ((missing > 0) & (new <= 0))
-        return _Resume(loading_s + costs.prefill_alone_s(inputs, new, past), loading_s, load.copied, new, past)
+        return _Resume(loading_s + costs.prefill_alone_s(inputs, new, past), loading_s, load.copy, new, past)
 
     return _from_host_copy(inputs, resume, stored_tokens(inputs, last_context(inputs)))
 
@@ -180,7 +182,7 @@ def both(inputs: Inputs) -> Price:
         past = inputs.survival * context
         split, slower_s = _best_split(inputs, past, context)
         load = costs.load(inputs, context - past - split)
-        return _Resume(slower_s, load.in_s, load.copied, split, past)
+        return _Resume(slower_s, load.in_s, load.copy, split, past)
 
     band = np.maximum(inputs.copy_band, inputs.prefill_band)
     return replace(_from_host_copy(inputs, resume, last_context(inputs)), band=band)
@@ -192,31 +194,31 @@ class _Resume:
 
     delay_s: Numbers
     loading_s: Numbers
-    copied: Transfer
+    copy: Transfer
     new: Numbers
     past: Numbers
 
 
 def _from_host_copy(inputs: Inputs, resume: Callable[[Numbers], _Resume], stored_last: Numbers) -> Price:
     """All preemptions of a strategy that writes each of `stored_last` tokens once, and resumes as `resume` says."""
-    delay = gpu = back = read = tokens = 0.0
-    for preempted, context in _preemptions(inputs):
+    delay = gpu = back = load_bytes = tokens = 0.0
+    for happens, context in _preemptions(inputs):
         one = resume(context)
-        delay = delay + preempted * one.delay_s
+        delay = delay + happens * one.delay_s
         marginal = costs.prefill_marginal_s(inputs, one.new, one.past)
-        gpu = gpu + preempted * (marginal + one.copied.gpu_s)
-        back = back + preempted * one.loading_s
-        read = read + preempted * one.copied.size_bytes
-        tokens = tokens + preempted * one.new
-    written = costs.copied_out(inputs, stored_last)
+        gpu = gpu + happens * (marginal + one.copy.gpu_s)
+        back = back + happens * one.loading_s
+        load_bytes = load_bytes + happens * one.copy.size_bytes
+        tokens = tokens + happens * one.new
+    write = costs.copy_out(inputs, stored_last)
     return Price(
         victim_delay_s=delay,
-        out_s=written.seconds + costs.pin_s(inputs, stored_last),
+        out_s=write.seconds + costs.pin_s(inputs, stored_last),
         in_s=back,
-        gpu_s=gpu + written.gpu_s,
-        link_bytes=(read + written.size_bytes) * inputs.tp,
-        link_s=back + written.seconds,
-        host_bytes=written.size_bytes * inputs.tp,
+        gpu_s=gpu + write.gpu_s,
+        link_bytes=(load_bytes + write.size_bytes) * inputs.tp,
+        link_s=back + write.seconds,
+        host_bytes=write.size_bytes * inputs.tp,
         recomputed_tokens=tokens,
         band=np.maximum(inputs.copy_band, np.where(tokens > 0, inputs.prefill_band, 0.0)),
     )
@@ -243,10 +245,10 @@ def _best_split(inputs: Inputs, past: Numbers, context: Numbers) -> tuple[Number
         split_s = computing_s - loading_s
         beyond = split_s > 0
         with np.errstate(divide="ignore", invalid="ignore"):  # an end that is the root already
-            kept = 1 - split_s / np.where(beyond, high_s, low_s)
-        kept = np.where(kept > 0, kept, 0.5)
-        low, low_s = np.where(beyond, low, split), np.where(beyond, low_s * kept, split_s)
-        high, high_s = np.where(beyond, split, high), np.where(beyond, split_s, high_s * kept)
+            weight = 1 - split_s / np.where(beyond, high_s, low_s)
+        weight = np.where(weight > 0, weight, 0.5)
+        low, low_s = np.where(beyond, low, split), np.where(beyond, low_s * weight, split_s)
+        high, high_s = np.where(beyond, split, high), np.where(beyond, split_s, high_s * weight)
     return best, best_s
 
 

@@ -69,11 +69,11 @@ def contest(inputs: Inputs, prices: Mapping[str, Price], names: list[str]) -> Co
     def cost(name: str) -> float:
         """Infinite where it is unknown."""
         price = prices[name]
-        known = float(price.gpu_s if inputs.objective == "gpu-time" else price.victim_delay_s)
-        return math.inf if math.isnan(known) else known
+        price_s = float(price.gpu_s if inputs.objective == "gpu-time" else price.victim_delay_s)
+        return math.inf if math.isnan(price_s) else price_s
 
-    ranked = sorted(names, key=lambda name: (cost(name), float(prices[name].victim_delay_s)))
-    winner, runner_up = ranked[0], ranked[1] if len(ranked) > 1 else None
+    ranking = sorted(names, key=lambda name: (cost(name), float(prices[name].victim_delay_s)))
+    winner, runner_up = ranking[0], ranking[1] if len(ranking) > 1 else None
     if runner_up is not None and math.isinf(cost(winner)):
         return Contest(None, None, None, False)
     if runner_up is None or math.isinf(cost(runner_up)):
@@ -98,11 +98,11 @@ def flips(inputs: Inputs, prices: Mapping[str, Price], even: BreakEven) -> tuple
         ("bytes_per_copy", size / copies, even.bytes_per_copy),
         ("context_tokens", float(inputs.tokens), even.context_tokens),
     ]
-    found = [Flip(what, now, at, max(now / at, at / now), then) for what, now, at in candidates if at is not None]
+    flip_list = [Flip(what, now, at, max(now / at, at / now), then) for what, now, at in candidates if at is not None]
     if even.survival is not None and swap_wins:
         now = float(inputs.survival)
-        found.append(Flip("survival", now, even.survival, (1 - now) / (1 - even.survival), then))
-    return tuple(sorted(found, key=lambda flip: flip.times))
+        flip_list.append(Flip("survival", now, even.survival, (1 - now) / (1 - even.survival), then))
+    return tuple(sorted(flip_list, key=lambda flip: flip.times))
 
 
 def _flips_by_gpu_time(inputs: Inputs, prices: Mapping[str, Price]) -> tuple[Flip, ...]:

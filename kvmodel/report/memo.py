@@ -81,22 +81,22 @@ def memo(case: Case, app: str = addresses.APP) -> list[Block]:
         Bullets((*turns, answers.pays_from(even["preemptions"]))),
         Heading("Charts"),
         *(Chart(name, charts.alt(name, case)) for name in CHARTS),
-        *assumed(result),
+        *assumption_blocks(result),
         Heading("Not modelled"),
         Bullets(tuple(f"{row['what']} {row['means']}" for row in catalog.table("not_modelled")["left_out"])),
         *origin(case, addresses.link(app, "crossover", case)),
     ]
 
 
-def chart_note(name: str, case: Case, app: str = addresses.APP, shown: tuple[Any, ...] | None = None) -> list[Block]:
+def chart_note(name: str, case: Case, app: str = addresses.APP, data: tuple[Any, ...] | None = None) -> list[Block]:
     """The blocks that go with one chart into a review: the chart, its sentence, inputs, assumptions and link."""
     result = compare_case(case)
     sentence = ". ".join(first_upper(line) for line in answers.verdict_lines(as_json(result)))
     return [
         Heading(f"{catalog.model(case.model).label} on {catalog.gpu(case.gpu).label}"),
-        Chart(name, charts.alt(name, case, shown)),
+        Chart(name, charts.alt(name, case, data)),
         Text(f"{sentence}."),
-        *assumed(result),
+        *assumption_blocks(result),
         *origin(case, page_link(name, case, app)),
     ]
 
@@ -110,11 +110,11 @@ def page_link(name: str, case: Case, app: str) -> str:
 def question(case: Case) -> str:
     engine = catalog.table("engines")[case.policy]["label"]
     times = "once" if case.preemptions == 1 else f"{format_count(case.preemptions)} times"
-    weighed = "its own delay" if case.objective == "victim-delay" else "GPU time taken from the others"
+    measure = "its own delay" if case.objective == "victim-delay" else "GPU time taken from the others"
     return (
         f"A request of {format_count(case.tokens)} tokens is preempted {times} beside "
         f"{format_count(case.decode_batch)} running requests ({engine}). "
-        f"Which way back to its KV cache costs least, by {weighed}?"
+        f"Which way back to its KV cache costs least, by {measure}?"
     )
 
 
@@ -134,14 +134,14 @@ def prices(result: Comparison) -> Table:
     return Table(("strategy", "delay", "low – high", "GPU time of others", "link", "host memory", "recomputed"), rows)
 
 
-def assumed(result: Comparison) -> list[Block]:
+def assumption_blocks(result: Comparison) -> list[Block]:
     """Inputs, those at their defaults too, and the figures behind the numbers with their sources."""
-    given = addresses.inputs(result.case)
-    marked = [f"{name} {value}" + ("" if value == str(DEFAULTS[name]) else " *") for name, value in given.items()]
+    texts = addresses.inputs(result.case)
+    pairs = [f"{name} {value}" + ("" if value == str(DEFAULTS[name]) else " *") for name, value in texts.items()]
     pool_bytes, wait_s = float(result.inputs.pool_bytes_per_gpu), as_json(result)["wait_for_blocks_s"]
     return [
         Heading("Inputs"),
-        Text(f"{', '.join(marked)} (* not the default)."),
+        Text(f"{', '.join(pairs)} (* not the default)."),
         Text(f"KV pool of a GPU: {format_bytes(pool_bytes)}; wait for free blocks: {answers.seconds(wait_s)}."),
         Heading("Assumptions"),
         Table(("figure", "value", "basis", "source"), tuple(tuple(row) for row in tables.source_rows(result))),

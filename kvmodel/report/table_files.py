@@ -72,7 +72,7 @@ def lines(header: Sequence[str], rules: Sequence[str], rows: Rows) -> str:
 def one_cell(cell: str) -> str:
     """A cell that no pipe or line break ends."""
     words = " ".join(SPACES.split(cell.strip(" \t\r\n")))
-    return BARE_PIPE.sub(lambda found: found[1] or r"\|", words)
+    return BARE_PIPE.sub(lambda match: match[1] or r"\|", words)
 
 
 def plain_text(cell: str) -> str:
@@ -82,12 +82,12 @@ def plain_text(cell: str) -> str:
     'swap, a_b (https://example.org), --flag'
     """
 
-    def seen(found: re.Match[str]) -> str:
-        if found["words"] is not None:
-            return f"{plain_text(found['words'])} ({found['address']})"
-        return found["escaped"] or found["code"] or ""
+    def reader_text(match: re.Match[str]) -> str:
+        if match["words"] is not None:
+            return f"{plain_text(match['words'])} ({match['address']})"
+        return match["escaped"] or match["code"] or ""
 
-    return MARKUP.sub(seen, COLOURED.sub(r"\1", cell.translate(UNSEEN)))
+    return MARKUP.sub(reader_text, COLOURED.sub(r"\1", cell.translate(UNSEEN)))
 
 
 def without_formula(text: str) -> str:

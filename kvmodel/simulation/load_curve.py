@@ -53,28 +53,28 @@ def points(
 
     Raises CaseError or DoesNotFit as `simulation.simulate` does.
     """
-    done: list[Point] = []
+    curve: list[Point] = []
 
     def run(requests_per_s: float) -> Point:
         results = simulate.simulate(case, at_rate(requests_per_s), engine)
-        found = Point(requests_per_s, results.totals(slo_ttft_s=objective.ttft_s, slo_tpot_s=objective.tpot_s))
-        done.append(found)
-        return found
+        point = Point(requests_per_s, results.totals(slo_ttft_s=objective.ttft_s, slo_tpot_s=objective.tpot_s))
+        curve.append(point)
+        return point
 
     for factor in AROUND:
         yield run(factor * middle_per_s)
     for _ in range(HALVINGS):
-        bend = knee(done)
+        bend = knee(curve)
         if bend.low_per_s is None or bend.high_per_s is None:
             return
         yield run(sqrt(bend.low_per_s * bend.high_per_s))
 
 
-def knee(done: Sequence[Point]) -> Knee:
+def knee(curve: Sequence[Point]) -> Knee:
     """Between the last rate that is still good and the first that is not."""
-    ordered = sorted(done, key=lambda point: point.requests_per_s)
-    bad = next((place for place, point in enumerate(ordered) if not point.good), len(ordered))
+    rising = sorted(curve, key=lambda point: point.requests_per_s)
+    bad = next((place for place, point in enumerate(rising) if not point.good), len(rising))
     return Knee(
-        ordered[bad - 1].requests_per_s if bad else None,
-        ordered[bad].requests_per_s if bad < len(ordered) else None,
+        rising[bad - 1].requests_per_s if bad else None,
+        rising[bad].requests_per_s if bad < len(rising) else None,
     )

@@ -35,16 +35,16 @@ class Film:
     left_blocks: Floats
     end_s: float
     pool_blocks: int
-    cut: bool  # the run goes on after `end_s`
+    goes_on: bool  # the run goes on after `end_s`
 
 
 def film(results: Results, block_tokens: int, most_stays: int = MOST_STAYS) -> Film:
     """The film of a run; of a longer one, as much as its first `most_stays` stays tell."""
     stays, requests = results.stays, results.requests
-    cut = len(stays.request) > most_stays
-    end_s = float(stays.admitted_s[most_stays]) if cut else _last_s(results)
+    goes_on = len(stays.request) > most_stays
+    end_s = float(stays.admitted_s[most_stays]) if goes_on else _last_s(results)
     ready = requests.arrival_s.tolist()  # by request: since when it waits; NaN once it is in the batch or done
-    preempted: set[int] = set()
+    victims: set[int] = set()
     rows: list[tuple[float, ...]] = []
     columns = (
         stays.request, stays.admitted_s, stays.decoding_s, stays.left_s,
@@ -54,14 +54,14 @@ def film(results: Results, block_tokens: int, most_stays: int = MOST_STAYS) -> F
         *(c[:most_stays].tolist() for c in columns), strict=True
     ):
         request = int(number)
-        rows.append((request, request in preempted, ready[request], admitted_s, decoding_s, left_s, *tokens))
+        rows.append((request, request in victims, ready[request], admitted_s, decoding_s, left_s, *tokens))
         ready[request] = nan if left_s == requests.finished_s[request] else left_s
-        preempted.add(request)
+        victims.add(request)
     still = [request for request, since in enumerate(ready) if since < end_s]
-    rows += [(request, request in preempted, ready[request], inf, inf, inf, 0, 0, 0) for request in still]
+    rows += [(request, request in victims, ready[request], inf, inf, inf, 0, 0, 0) for request in still]
     table = np.array(rows, dtype=float).reshape(-1, 9).T
     times = np.minimum(np.where(np.isnan(table[2:6]), inf, table[2:6]), end_s)
-    cached, prefilled, left = table[6:] / block_tokens
+    cached_blocks, prefill_blocks, left_blocks = table[6:] / block_tokens
     return Film(
         request=table[0].astype(np.int64),
         again=table[1].astype(bool),
@@ -69,12 +69,12 @@ def film(results: Results, block_tokens: int, most_stays: int = MOST_STAYS) -> F
         admitted_s=times[1],
         decoding_s=np.minimum(times[2], times[3]),
         left_s=times[3],
-        cached_blocks=cached,
-        prefill_blocks=prefilled,
-        left_blocks=np.where(np.isnan(left), prefilled, left),
+        cached_blocks=cached_blocks,
+        prefill_blocks=prefill_blocks,
+        left_blocks=np.where(np.isnan(left_blocks), prefill_blocks, left_blocks),
         end_s=end_s,
         pool_blocks=results.pool_blocks,
-        cut=cut,
+        goes_on=goes_on,
     )
 
 
@@ -92,8 +92,8 @@ def _last_s(results: Results) -> float:
 def busiest_s(film: Film) -> float:
     """When the most preempted requests wait; when the most requests are in the batch where none ever does."""
     since, until = (film.ready_s, film.admitted_s) if film.again.any() else (film.admitted_s, film.left_s)
-    counted = film.again if film.again.any() else np.ones(len(since), bool)
-    times = np.concatenate([since[counted], until[counted]])
-    steps = np.concatenate([np.ones(counted.sum()), -np.ones(counted.sum())])
+    mask = film.again if film.again.any() else np.ones(len(since), bool)
+    times = np.concatenate([since[mask], until[mask]])
+    steps = np.concatenate([np.ones(mask.sum()), -np.ones(mask.sum())])
     order = np.lexsort((steps, times))
     return float(times[order][np.argmax(np.cumsum(steps[order]))])

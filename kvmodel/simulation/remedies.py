@@ -16,7 +16,7 @@ from kvmodel.catalog.prices import ORDER as PRICES
 from kvmodel.errors import CaseError, bad_value
 from kvmodel.inputs.case import Case
 from kvmodel.simulation import simulate
-from kvmodel.simulation.remedy_rungs import Rung, Server, changed, flag_of, gpu_host_gib, rungs
+from kvmodel.simulation.remedy_rungs import Rung, Server, flag_of, gpu_host_gib, rungs, server_on
 from kvmodel.simulation.simulate import Engine
 from kvmodel.simulation.workload import Workload
 
@@ -90,10 +90,10 @@ def ladder(
     CaseError : a request is too long for it, or the objective is none.
     """
     require_objective(objective)
-    return ordered(tuple(tried(case, workload, engine=engine, version=version)), objective)
+    return ranking(tuple(rows(case, workload, engine=engine, version=version)), objective)
 
 
-def tried(
+def rows(
     case: Case,
     workload: Workload,
     *,
@@ -106,12 +106,12 @@ def tried(
     yield as_it_is(server, workload)
     for rung in rungs(engine.scheduler):
         if only is None or rung.id in only:
-            yield climbed(rung, server, workload, version)
+            yield row_of(rung, server, workload, version)
 
 
 def as_it_is(server: Server, workload: Workload) -> Row:
     """The row that the others are compared with. Raises CaseError, DoesNotFit."""
-    return simulated(Row(id=AS_IS, action="the server as it is"), server, workload)
+    return with_totals(Row(id=AS_IS, action="the server as it is"), server, workload)
 
 
 def number_of_rows(engine: Engine) -> int:
@@ -119,21 +119,21 @@ def number_of_rows(engine: Engine) -> int:
     return 1 + len(rungs(engine.scheduler))
 
 
-def climbed(rung: Rung, server: Server, workload: Workload, version: str | None) -> Row:
+def row_of(rung: Rung, server: Server, workload: Workload, version: str | None) -> Row:
     """One rung simulated, or the sentence why it cannot be."""
     row = Row(
         id=rung.id, action=rung.action, price=rung.price, article=rung.article,
         beside=rung.beside if rung.beside in {other.id for other in rungs(server.engine.scheduler)} else AS_IS,
     )  # fmt: skip
     try:
-        after = changed(rung, server, workload)
+        after = server_on(rung, server, workload)
         flag, stands = flag_of(rung, after, version)
-        return simulated(replace(row, flag=flag, stands=stands), after, workload)
+        return with_totals(replace(row, flag=flag, stands=stands), after, workload)
     except CaseError as error:
         return replace(row, problem=str(error))
 
 
-def simulated(row: Row, server: Server, workload: Workload) -> Row:
+def with_totals(row: Row, server: Server, workload: Workload) -> Row:
     """The row with the numbers of a run. Raises CaseError, DoesNotFit."""
     results = simulate.simulate(server.case, workload, server.engine)
     totals = results.totals(slo_ttft_s=1, slo_tpot_s=1)
@@ -158,15 +158,15 @@ def require_objective(objective: str) -> None:
 # --- order ---
 
 
-def ordered(rows: tuple[Row, ...], objective: str) -> tuple[Row, ...]:
+def ranking(rows: tuple[Row, ...], objective: str) -> tuple[Row, ...]:
     """The same rows by RULE, with place, gain and effect; last those only for comparison or that could not be tried."""
     by_id = {row.id: row for row in rows}
-    compared = {row.beside for row in rows}
-    judged = [replace(row, **effect(row, by_id[row.beside], objective)) for row in rows]
-    remedies = sorted((row for row in judged if not row.problem and row.id not in compared), key=by_rule)
-    placed = tuple(replace(row, place=place) for place, row in enumerate(remedies, 1))
-    rest = tuple(row for row in judged[1:] if row.problem or row.id in compared)
-    return (judged[0], *placed, *rest)
+    baselines = {row.beside for row in rows}
+    with_effect = [replace(row, **effect(row, by_id[row.beside], objective)) for row in rows]
+    remedies = sorted((row for row in with_effect if not row.problem and row.id not in baselines), key=by_rule)
+    with_place = tuple(replace(row, place=place) for place, row in enumerate(remedies, 1))
+    rest = tuple(row for row in with_effect[1:] if row.problem or row.id in baselines)
+    return (with_effect[0], *with_place, *rest)
 
 
 def effect(row: Row, before: Row, objective: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def rungs(scheduler: str) -> tuple[Rung, ...]:
     return tuple(rung for rung in all_rungs() if rung.is_for(scheduler))
 
 
-def changed(rung: Rung, server: Server, workload: Workload) -> Server:
+def server_on(rung: Rung, server: Server, workload: Workload) -> Server:
     """The server on a rung. Raises CaseError where it stands there already or cannot, DoesNotFit without a pool."""
     after = CHANGES[rung.change](rung, server, workload)
     return replace(after, engine=replace(after.engine, num_blocks=blocks_after(server, after)))
@@ -79,14 +79,14 @@ def changed(rung: Rung, server: Server, workload: Workload) -> Server:
 
 def blocks_after(before: Server, after: Server) -> int | None:
     """The pool where it was given in blocks: as many bytes more or less as memory has. None where it was not."""
-    given = before.engine.num_blocks
-    if given is None:
+    num_blocks = before.engine.num_blocks
+    if num_blocks is None:
         return None
-    held = given * simulate.block_bytes(before.case)
-    freed = simulate.pool_bytes(after.case, after.engine) - simulate.pool_bytes(before.case, before.engine)
-    blocks = int((held + freed) / simulate.block_bytes(after.case) + 1e-9)
+    old_bytes = num_blocks * simulate.block_bytes(before.case)
+    more_bytes = simulate.pool_bytes(after.case, after.engine) - simulate.pool_bytes(before.case, before.engine)
+    blocks = int((old_bytes + more_bytes) / simulate.block_bytes(after.case) + 1e-9)
     if blocks < 1:
-        raise DoesNotFit(say("num_blocks: {given:,} given, none is left; allowed: a larger pool", given=given))
+        raise DoesNotFit(say("num_blocks: {given:,} given, none is left; allowed: a larger pool", given=num_blocks))
     return blocks
 
 
@@ -138,16 +138,16 @@ def watermark(rung: Rung, server: Server, workload: Workload) -> Server:
 
 
 def no_more(field: str, now: float, to: float) -> CaseError:
-    told = {"field": field, "now": format_percent(now), "to": format_percent(to)}
-    return CaseError(say("{field}: {now} already; {to} is no more", **told))
+    figures = {"field": field, "now": format_percent(now), "to": format_percent(to)}
+    return CaseError(say("{field}: {now} already; {to} is no more", **figures))
 
 
 def token_budget(rung: Rung, server: Server, workload: Workload) -> Server:
     now, least = server.case.max_num_batched_tokens, int(limits("max_num_batched_tokens")[0])
     fewer = int(now * rung.times)
     if fewer < least:
-        told = {"now": now, "least": least}
-        raise CaseError(say("max_num_batched_tokens: {now:,} already; no fewer than {least:,} are allowed", **told))
+        figures = {"now": now, "least": least}
+        raise CaseError(say("max_num_batched_tokens: {now:,} already; no fewer than {least:,} are allowed", **figures))
     return replace(server, case=replace(server.case, max_num_batched_tokens=fewer))
 
 
@@ -158,16 +158,16 @@ def gpus(rung: Rung, server: Server, workload: Workload) -> Server:
 
 def kv_dtype(rung: Rung, server: Server, workload: Workload) -> Server:
     if BYTES_PER_VALUE[server.case.kv_dtype] <= BYTES_PER_VALUE[rung.to]:
-        told = {"now": server.case.kv_dtype, "to": rung.to}
-        raise CaseError(say("kv_dtype: {now} already; {to} is no narrower", **told))
+        figures = {"now": server.case.kv_dtype, "to": rung.to}
+        raise CaseError(say("kv_dtype: {now} already; {to} is no narrower", **figures))
     return replace(server, case=replace(server.case, kv_dtype=rung.to))
 
 
 def scheduler(rung: Rung, server: Server, workload: Workload) -> Server:
     """Another scheduler; a watermark goes with the scheduler that it was set for, as no other takes it over."""
     becomes = rung.to[server.engine.scheduler]
-    own = server.engine.watermark if becomes.split("-")[:2] == server.engine.scheduler.split("-")[:2] else None
-    return replace(server, engine=replace(server.engine, scheduler=becomes, watermark=own))
+    watermark = server.engine.watermark if becomes.split("-")[:2] == server.engine.scheduler.split("-")[:2] else None
+    return replace(server, engine=replace(server.engine, scheduler=becomes, watermark=watermark))
 
 
 def four_bit_weights(rung: Rung, server: Server, workload: Workload) -> Server:

@@ -123,36 +123,36 @@ class Results:
         """Time between tokens (ITL) that so many percent of tokens keep to, to 1 %; NaN without a second token."""
         if not len(self.gap_tokens):
             return float("nan")
-        reached = np.searchsorted(np.cumsum(self.gap_tokens), percent / 100 * self.gap_tokens.sum())
-        return float(self.gap_s[min(reached, len(self.gap_s) - 1)])
+        place = np.searchsorted(np.cumsum(self.gap_tokens), percent / 100 * self.gap_tokens.sum())
+        return float(self.gap_s[min(place, len(self.gap_s) - 1)])
 
     def meets(self, ttft_s: float, tpot_s: float) -> NDArray[np.bool_]:
         """Which requests had their first token within `ttft_s` and the others within `tpot_s` each."""
-        answered = np.isfinite(self.requests.finished_s)
+        has_finished = np.isfinite(self.requests.finished_s)
         quick = ~(self.requests.tpot_s > tpot_s)  # an answer of one token has no later ones
-        return answered & (self.requests.ttft_s <= ttft_s) & quick
+        return has_finished & (self.requests.ttft_s <= ttft_s) & quick
 
     def totals(self, *, slo_ttft_s: float, slo_tpot_s: float) -> dict[str, Any]:
         """The run in numbers; NaN where nothing finished."""
         requests, span_s = self.requests, self.makespan_s
-        finished = np.isfinite(requests.finished_s)
+        has_finished = np.isfinite(requests.finished_s)
         good = self.meets(slo_ttft_s, slo_tpot_s)
-        recomputed = int(requests.recomputed_tokens.sum())
+        recomputed_tokens = int(requests.recomputed_tokens.sum())
         return {
             "outcome": self.outcome,
             "livelocked_requests": len(self.livelocked),
-            "requests": len(finished),
-            "finished": int(finished.sum()),
+            "requests": len(has_finished),
+            "finished": int(has_finished.sum()),
             "makespan_s": span_s,
-            "requests_per_s": _share(int(finished.sum()), span_s),
-            "output_tokens_per_s": _share(int(requests.output_tokens[finished].sum()), span_s),
+            "requests_per_s": _share(int(has_finished.sum()), span_s),
+            "output_tokens_per_s": _share(int(requests.output_tokens[has_finished].sum()), span_s),
             "goodput_requests_per_s": _share(int(good.sum()), span_s),
-            "good_share": _share(int(good.sum()), len(finished)),
+            "good_share": _share(int(good.sum()), len(has_finished)),
             "preemptions": self.preemption_events,
-            "preemptions_per_100": 100 * _share(self.preemption_events, len(finished)),
-            "preempted_share": _share(int((requests.preemptions > 0).sum()), len(finished)),
-            "recomputed_tokens": recomputed,
-            "recompute_tax": _share(recomputed, self.prefilled_tokens),
+            "preemptions_per_100": 100 * _share(self.preemption_events, len(has_finished)),
+            "preempted_share": _share(int((requests.preemptions > 0).sum()), len(has_finished)),
+            "recomputed_tokens": recomputed_tokens,
+            "recompute_tax": _share(recomputed_tokens, self.prefilled_tokens),
             "gpu_lost_s": self.recompute_gpu_s + self.stalled_s,
             "link_bytes": self.bytes_to_host + self.bytes_from_host,
             **_spread("ttft_s", requests.ttft_s),
@@ -173,13 +173,13 @@ def _share(part: float, whole: float) -> float:
 
 
 def _mean(values: Floats) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def _spread(name: str, values: Floats) -> dict[str, dict[str, float]]:
-    known = values[np.isfinite(values)]
-    p50, p99 = np.percentile(known, [50, 99]) if len(known) else (np.nan, np.nan)
+    finite = values[np.isfinite(values)]
+    p50, p99 = np.percentile(finite, [50, 99]) if len(finite) else (np.nan, np.nan)
     return {name: {"mean": _mean(values), "p50": float(p50), "p99": float(p99)}}
 
 
@@ -190,8 +190,8 @@ def collect(state: State, overhead_s: float) -> Results:
     worst = log.gaps.worst if log.gaps else [float("nan")] * len(log.arrival)
     bins = sorted(gaps)
     samples = np.array(log.samples, np.int64).reshape(-1, 4)
-    preempted = np.array(log.preemptions, float).reshape(-1, 3)
-    resumed = np.array(log.resumes, float).reshape(-1, 5)
+    preemptions = np.array(log.preemptions, float).reshape(-1, 3)
+    resumes = np.array(log.resumes, float).reshape(-1, 5)
     stays = np.array(log.stays, float).reshape(-1, 7).T
     return Results(
         stuck=state.stuck,
@@ -214,14 +214,14 @@ def collect(state: State, overhead_s: float) -> Results:
             preemptions=np.diff(samples[:, 3], prepend=0),
         ),
         events=Events(
-            preempted_s=preempted[:, 0],
-            preempted_request=preempted[:, 1].astype(np.int64),
-            preempted_tokens=preempted[:, 2].astype(np.int64),
-            resumed_s=resumed[:, 0],
-            resumed_request=resumed[:, 1].astype(np.int64),
-            resumed_tokens=resumed[:, 2].astype(np.int64),
-            cached_tokens=resumed[:, 3].astype(np.int64),
-            waited_s=resumed[:, 4],
+            preempted_s=preemptions[:, 0],
+            preempted_request=preemptions[:, 1].astype(np.int64),
+            preempted_tokens=preemptions[:, 2].astype(np.int64),
+            resumed_s=resumes[:, 0],
+            resumed_request=resumes[:, 1].astype(np.int64),
+            resumed_tokens=resumes[:, 2].astype(np.int64),
+            cached_tokens=resumes[:, 3].astype(np.int64),
+            waited_s=resumes[:, 4],
         ),
         stays=Stays(stays[0].astype(np.int64), *stays[1:]),
         preemption_events=log.preemption_events,

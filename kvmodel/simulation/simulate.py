@@ -100,13 +100,13 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
         size = format_bytes(one_block)
         raise DoesNotFit(say("block_tokens: no block of {size} fits; allowed: smaller blocks, more GPUs", size=size))
     v0 = engine.scheduler.startswith("vllm-v0")
-    own_watermark = V0_WATERMARK if v0 else 0.0
+    default_watermark = V0_WATERMARK if v0 else 0.0
     return Settings(
         num_blocks=blocks,
         block_tokens=case.block_tokens,
         max_num_seqs=default_max_num_seqs(case) if engine.max_num_seqs is None else engine.max_num_seqs,
         max_num_batched_tokens=case.max_num_batched_tokens,
-        watermark=own_watermark if engine.watermark is None else engine.watermark,
+        watermark=default_watermark if engine.watermark is None else engine.watermark,
         prefix_caching=engine.prefix_caching and not v0,
         by_priority=engine.by_priority,
         host_blocks=2 * blocks if engine.host_gib is None else int(engine.host_gib * GIB / case.tp // one_block),

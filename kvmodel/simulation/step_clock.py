@@ -82,7 +82,7 @@ class StepTimes:
         self._engine = EngineTimes(**{field.name: float(getattr(inputs, field.name)) for field in fields(EngineTimes)})
         self._linear = lru_cache(KEPT)(self._linear_s)
         self._attention = lru_cache(KEPT)(self._attention_s)
-        self._moved = lru_cache(KEPT)(self._moved_bytes)
+        self._size_bytes = lru_cache(KEPT)(self._moved_bytes)
         per_byte_s = float(step_time.kv_read_s(1.0, inputs.gpu, beside_chunk=False))
         self._slower_beside_chunk = float(step_time.kv_read_s(1.0, inputs.gpu, beside_chunk=True)) / per_byte_s
         self._state_read_s = per_byte_s * sum(group.layers * group.fixed_bytes for group in inputs.kv_layers)
@@ -102,20 +102,20 @@ class StepTimes:
             read.leave(tokens)
 
     def decode(self, steps: int, until: float) -> int:
-        began, taken, first = self.now, 0, 0.0
-        while not taken or (taken < steps and self.now < until):
+        began, steps_done, first = self.now, 0, 0.0
+        while not steps_done or (steps_done < steps and self.now < until):
             length, growth, alike = self._decode_step()
-            number = int(min(steps - taken, alike))
+            number = int(min(steps - steps_done, alike))
             if self.now + number * (length + growth * number) > until:
                 number = min(number, _steps_before(until - self.now, length, growth))
             self.now += number * length + growth * (number * (number - 1) / 2)
             self.last = length + growth * (number - 1)
             first = first or length
-            taken += number
+            steps_done += number
             for read, _ in self._reads:
                 read.advance(number)
         self.after_first = self.now - began - first
-        return taken
+        return steps_done
 
     def _decode_step(self) -> tuple[float, float, float]:
         """Length of a step of decodes alone, by how much the next is longer, and for how many steps that holds."""
@@ -188,7 +188,7 @@ class StepTimes:
         self.stalled += length
 
     def kv_bytes(self, tokens: int) -> float:
-        return self._moved(tokens)
+        return self._size_bytes(tokens)
 
     def _moved_bytes(self, tokens: int) -> float:
         return float(resolve.moved_bytes(self._inputs, tokens) * self._inputs.tp)

@@ -37,7 +37,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def listed(*rows: tuple[str, str]) -> str:
+def name_value_lines(*rows: tuple[str, str]) -> str:
     """Names and values, both to the left."""
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
@@ -63,7 +63,7 @@ def size(answer: Answer) -> str:
         for group in answer["fields_used"]["kv_layers"]
     ]
     heading = f"{model_name(answer)}, {format_count(answer['tokens'])} tokens, {answer['kv_dtype']} KV"
-    return f"{heading}\n\n" + listed(
+    return f"{heading}\n\n" + name_value_lines(
         ("KV of the request", memory(answer["kv_bytes"])),
         (f"on each GPU at tp {answer['tp']}", memory(answer["kv_bytes_per_gpu"])),
         (f"held, in blocks of {answer['block_tokens']}", memory(answer["kv_bytes_in_blocks"])),
@@ -84,8 +84,8 @@ def config_lines(answer: Answer) -> list[tuple[str, str]]:
         active = f", {format_count(answer['active_parameters'])} active" if moe(answer) else ""
         lines.append(("parameters", f"{format_count(answer['parameters'])}{active}"))
         lines.append(("weights", memory(answer["weight_bytes"])))
-    assumed = ", ".join(f"{key} {value}" for key, value in answer["assumed"].items())
-    lines.append(("assumed, as the class does", assumed or "nothing"))
+    defaults = ", ".join(f"{key} {value}" for key, value in answer["assumed"].items())
+    lines.append(("assumed, as the class does", defaults or "nothing"))
     return lines + [("note", note) for note in answer["notes"]]
 
 
@@ -95,7 +95,7 @@ def moe(answer: Answer) -> bool:
 
 def capacity(answer: Answer) -> str:
     heading = f"{model_name(answer)} on {answer['tp']} x {answer['gpu']}, {answer['kv_dtype']} KV"
-    return f"{heading}\n\n" + listed(
+    return f"{heading}\n\n" + name_value_lines(
         ("KV pool of each GPU", memory(answer["pool_bytes"])),
         ("predicted", f"{format_bytes(answer['pool_low_bytes'])} to {format_bytes(answer['pool_high_bytes'])}"),
         ("", f"{format_count(answer['pool_blocks'])} blocks, {format_count(answer['pool_tokens'])} tokens"),
@@ -113,13 +113,13 @@ def capacity(answer: Answer) -> str:
             for engine, line in answer["printed"].items()
         ),
         *(
-            (f"with {row['lever']}", f"{freed(row['freed_bytes'])}, {significant(row['requests'], 3)} requests")
+            (f"with {row['lever']}", f"{memory_change(row['freed_bytes'])}, {significant(row['requests'], 3)} requests")
             for row in answer["levers"][1:]
         ),
     )
 
 
-def freed(size_bytes: float) -> str:
+def memory_change(size_bytes: float) -> str:
     return f"{'frees' if size_bytes >= 0 else 'takes'} {format_bytes(abs(size_bytes))}"
 
 
@@ -137,12 +137,12 @@ def prefill(answer: Answer) -> str:
     if answer["kernel_parts"]:
         parts = (f"{name.removesuffix('_s')} {seconds(value)}" for name, value in answer["kernel_parts"].items())
         rows.append(("kernels", ", ".join(parts)))
-    return f"{heading}, timing {answer['timing']}\n\n" + listed(*rows)
+    return f"{heading}, timing {answer['timing']}\n\n" + name_value_lines(*rows)
 
 
 def copy(answer: Answer) -> str:
     copies = f"{format_count(answer['copies'])} x {format_bytes(answer['bytes_per_copy'])}"
-    return f"{answer['link']}, {answer['direction'].upper()}: {copies}\n\n" + listed(
+    return f"{answer['link']}, {answer['direction'].upper()}: {copies}\n\n" + name_value_lines(
         ("copy", f"{seconds(answer['copy_s'])} for {format_gb(answer['total_bytes'])}"),
         (
             "effective rate",
@@ -157,22 +157,22 @@ def copy(answer: Answer) -> str:
 
 
 def compare(answer: Answer) -> str:
-    chosen, verdict = answer["case"], answer["verdict"]
-    times = f", preempted {chosen['preemptions']} times" if chosen["preemptions"] > 1 else ""
+    case, verdict = answer["case"], answer["verdict"]
+    times = f", preempted {case['preemptions']} times" if case["preemptions"] > 1 else ""
     heading = (
-        f"{model_name(chosen)} on {chosen['tp']} x {chosen['gpu']}, {chosen['link']}: "
-        f"{format_count(chosen['tokens'])} tokens of {chosen['kv_dtype']} KV{times}\n"
-        f"timing {chosen['timing']}, policy {chosen['policy']}"
+        f"{model_name(case)} on {case['tp']} x {case['gpu']}, {case['link']}: "
+        f"{format_count(case['tokens'])} tokens of {case['kv_dtype']} KV{times}\n"
+        f"timing {case['timing']}, policy {case['policy']}"
     )
     rows = [["strategy", "victim delay", "low", "high", "out", "in", "GPU time", "link", "recomputed"]]
     for name, price in answer["strategies"].items():
         keys = ("victim_delay_s", "low_s", "high_s", "out_s", "in_s", "gpu_s")
         cells = [seconds(price[key]) for key in keys]
-        counted = format_gb(price["link_bytes"]), f"{format_count(price['recomputed_tokens'])} tokens"
-        rows.append([name + ("" if price["available"] else " (not in this engine)"), *cells, *counted])
+        amounts = format_gb(price["link_bytes"]), f"{format_count(price['recomputed_tokens'])} tokens"
+        rows.append([name + ("" if price["available"] else " (not in this engine)"), *cells, *amounts])
     turns = [flip(entry) for entry in verdict["flips_if"]]
     lines = [
-        *verdict_lines(answer, f" ({chosen['policy']}), by {verdict['objective']}"),
+        *verdict_lines(answer, f" ({case['policy']}), by {verdict['objective']}"),
         "what would turn swap or recompute:" if turns else "nothing in range turns swap or recompute",
         *turns,
         pays_from(answer["break_even"]["preemptions"]),
@@ -182,25 +182,25 @@ def compare(answer: Answer) -> str:
     return "\n\n".join(["\n".join(part) for part in ([heading], [table(rows)], lines, notes) if part])
 
 
-def verdict_lines(answer: Answer, asked: str = "") -> list[str]:
-    """What is best of what the engine has (`asked` says of which, by what), and swap against recompute."""
+def verdict_lines(answer: Answer, basis: str = "") -> list[str]:
+    """What is best of what the engine has (`basis` says of which, by what), and swap against recompute."""
     verdict = answer["verdict"]
     better = "faster" if verdict["objective"] == "victim-delay" else "cheaper"
     no_swap = "" if answer["strategies"]["swap"]["available"] else ", if this engine had swap"
     return [
-        f"of what this engine has{asked}: {contest(verdict, better)}",
+        f"of what this engine has{basis}: {contest(verdict, better)}",
         f"swap or recompute{no_swap}: {contest(verdict['swap_or_recompute'], better)}",
     ]
 
 
-def contest(judged: Answer, better: str) -> str:
+def contest(answer: Answer, better: str) -> str:
     """Two strategies in a sentence; `better` is what the objective makes of a lower price."""
-    winner, runner_up, factor = judged["winner"], judged["runner_up"], judged["factor"]
+    winner, runner_up, factor = answer["winner"], answer["runner_up"], answer["factor"]
     if winner is None:
         return "not known, as the running batch does not fit"
     if runner_up is None:
         return f"{winner}, the only one this engine has"
-    if judged["close"]:
+    if answer["close"]:
         return f"{winner} or {runner_up}, too close to call"
     return f"{winner}, {'' if factor is None else format_ratio(factor) + ' '}{better} than {runner_up}"
 
@@ -246,8 +246,8 @@ def claims(answer: Answer) -> str:
 
     def paragraph(entry: Answer) -> str:
         lines = [entry["says"], f"ours: {entry['ours']}", f"condition: {entry['condition']}", f"open: {entry['link']}"]
-        wrapped = (textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in lines)
-        return "\n".join([f"{entry['id']}  {entry['verdict']}", *wrapped])
+        paragraphs = (textwrap.fill(line, 110, initial_indent="  ", subsequent_indent="    ") for line in lines)
+        return "\n".join([f"{entry['id']}  {entry['verdict']}", *paragraphs])
 
     return "\n\n".join(map(paragraph, answer["claims"]))
 

@@ -113,8 +113,8 @@ def _ratio(factor: float | None) -> str:
 
 def flip_figures(flip: Flip) -> dict[str, str]:
     """One thing that turns the answer: where, what it is now, and how far away."""
-    shown = FLIPS[flip.what][1]
-    return {"at": shown(flip.at), "now": shown(flip.now), "times": format_ratio(flip.times), "then": say(flip.then)}
+    as_text = FLIPS[flip.what][1]
+    return {"at": as_text(flip.at), "now": as_text(flip.now), "times": format_ratio(flip.times), "then": say(flip.then)}
 
 
 def kv_figures(result: Comparison) -> dict[str, str]:

@@ -17,44 +17,44 @@ FEW = 8  # values of a list that are written out
 
 def figures(reading: Reading) -> dict[str, str]:
     """Placeholder name -> text: bytes per token and fixed bytes in 16 bits, weights and parameters."""
-    model, counted = reading.model, reading.parameters
+    model, parameters = reading.model, reading.parameters
     texts = {
         "name": model.label,
         "growth": format_bytes(
             float(kv_cache.growth_bytes_per_token(model.kv_layers, bytes_per_value=BYTES_PER_VALUE))
         ),
-        "fixed": format_bytes(_fixed(reading)),
+        "fixed": format_bytes(_fixed_bytes(reading)),
     }
-    if counted is not None and model.counts is not None:
+    if parameters is not None and model.counts is not None:
         texts |= {
             "weights": format_bytes(model.counts.weight_bytes),
-            "parameters": format_count(counted.total),
-            "active": format_count(counted.active),
+            "parameters": format_count(parameters.total),
+            "active": format_count(parameters.active),
         }
     return texts
 
 
-def _fixed(reading: Reading) -> float:
+def _fixed_bytes(reading: Reading) -> float:
     return float(kv_cache.fixed_bytes(reading.model.kv_layers, bytes_per_value=BYTES_PER_VALUE))
 
 
 def has_fixed_part(reading: Reading) -> bool:
-    return _fixed(reading) > 0
+    return _fixed_bytes(reading) > 0
 
 
 def weights_known(reading: Reading) -> str:
     """Which sentence the weights get: "" for a dense model, "_active" for experts, "_unknown"."""
-    counted = reading.parameters
-    if counted is None:
+    parameters = reading.parameters
+    if parameters is None:
         return "_unknown"
-    return "" if counted.active == counted.total else "_active"
+    return "" if parameters.active == parameters.total else "_active"
 
 
-def assumed(reading: Reading) -> list[str]:
+def default_texts(reading: Reading) -> list[str]:
     return [f"{field} = {value_text(value)}" for field, value in reading.assumed.items()]
 
 
-def used(reading: Reading) -> list[list[str]]:
+def field_rows(reading: Reading) -> list[list[str]]:
     """Field and value, a row each; a long list as how often each value stands in it."""
     return [[field, value_text(value)] for field, value in reading.used.items()]
 
@@ -75,5 +75,5 @@ def value_text(value: Any) -> str:
 def _list_text(values: Sequence[Any]) -> str:
     if len(values) <= FEW:
         return ", ".join(map(value_text, values))
-    counted = Counter(map(value_text, values))
-    return f"{len(values)}: " + ", ".join(f"{count} x {value}" for value, count in counted.items())
+    counts = Counter(map(value_text, values))
+    return f"{len(values)}: " + ", ".join(f"{count} x {value}" for value, count in counts.items())

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kvmodel.metrics import metric_names
-from kvmodel.texts.answers import listed, table
+from kvmodel.texts.answers import name_value_lines, table
 from kvmodel.units import NONE, format_bytes, format_count, format_percent, format_seconds, significant
 from kvmodel.words import say
 
@@ -21,14 +21,14 @@ ENGINE_COLUMNS = ["engine", "per 100", "finished", "running", "waiting", "in use
 def diagnose(answer: Answer) -> str:
     """Verdict, reason, first step; then evidence, the other steps, and what to bear in mind."""
     if "state" not in answer:
-        parts = [heading(answer), answer["advice"][0]["action"], *folded(answer["notes"])]
+        parts = [heading(answer), answer["advice"][0]["action"], *fold(answer["notes"])]
         return printable("\n".join(parts))
     parts = [
         heading(answer),
         "\n".join(advice(answer)),
         "\n".join(evidence(answer)),
         engines(answer),
-        "\n".join([*folded(answer["against"], "but "), *folded(answer["notes"], "note: ")]),
+        "\n".join([*fold(answer["against"], "but "), *fold(answer["notes"], "note: ")]),
     ]
     return printable("\n\n".join(part for part in parts if part))
 
@@ -68,7 +68,7 @@ def evidence(answer: Answer) -> Iterator[str]:
     """The numbers behind the verdict; what is not reported is left out."""
     yield "what the metrics say:"
     rows = [(figure.name, figure.text) for figure in figures(answer) if figure.text is not None]
-    yield textwrap.indent(listed(*rows), "  ") if rows else "  nothing of what is read"
+    yield textwrap.indent(name_value_lines(*rows), "  ") if rows else "  nothing of what is read"
 
 
 class Figure(NamedTuple):
@@ -81,37 +81,37 @@ class Figure(NamedTuple):
 
 def figures(answer: Answer) -> Iterator[Figure]:
     """Each number of an answer."""
-    state, rates, lost = answer["state"], answer["rates"], answer["recompute"]
+    state, rates, recompute = answer["state"], answer["rates"], answer["recompute"]
     prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
     yield Figure(say("preemptions per 100 finished"), ratio(answer), ("preemptions", "finished"))
     yield Figure(say("  the article's word for it"), band(answer), ("preemptions", "finished"))
     yield Figure(say("finished by reason"), reasons(rates["finished_by_reason"]), ("finished",))
     yield Figure(say("running / waiting"), pair(state["running"], state["waiting"]), ("running", "waiting"))
-    yield Figure(say("KV pool in use"), shown(state["usage"], format_percent), ("usage",))
+    yield Figure(say("KV pool in use"), text_of(state["usage"], format_percent), ("usage",))
     yield Figure(say("KV pool"), pool(state), ("pool_tokens", "config"))
-    once, twice = span(rates["hit_share"], format_percent), shown(rates["hit_twice_share"], format_percent)
+    once, twice = span(rates["hit_share"], format_percent), text_of(rates["hit_twice_share"], format_percent)
     yield Figure(say("requests hit at least once"), once, ("preempted_times",))
     yield Figure(say("requests hit at least twice"), twice, ("preempted_times",))
-    found = shown(rates["prefix_hit_share"], format_percent)
-    yield Figure(say("found in the prefix cache"), found, ("prefix_hits", "prefix_queries", "cached_tokens"))
+    hit_text = text_of(rates["prefix_hit_share"], format_percent)
+    yield Figure(say("found in the prefix cache"), hit_text, ("prefix_hits", "prefix_queries", "cached_tokens"))
     lengths = ("prompt_length", "output_length")
-    counted = ("prompt_tokens", "generation_tokens", "finished")
-    words = lengths if prompt is None or set(lengths) <= set(answer["names"]) else counted
+    totals = ("prompt_tokens", "generation_tokens", "finished")
+    words = lengths if prompt is None or set(lengths) <= set(answer["names"]) else totals
     yield Figure(say("mean prompt / output"), pair(prompt, output, say("tokens")), words)
-    each = shown(rates["finished_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 2)))
+    each = text_of(rates["finished_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 2)))
     yield Figure(say("finished requests"), each, ("finished",))
-    tokens = shown(rates["generated_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
+    tokens = text_of(rates["generated_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
     yield Figure(say("generated tokens"), tokens, ("generation_tokens",))
     yield Figure(say("time to the first token"), times(rates["ttft_s"]), ("ttft",))
     yield Figure(say("time between tokens"), times(rates["itl_s"]), ("itl",))
     yield Figure(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
-    if lost is not None and rates["preemptions"]:
-        lost_tokens = span(lost["lost_tokens"], lambda count: say("{count} tokens", count=format_count(count)))
+    if recompute is not None and rates["preemptions"]:
+        lost_tokens = span(recompute["lost_tokens"], lambda count: say("{count} tokens", count=format_count(count)))
         yield Figure(say("computed again, estimated"), lost_tokens, ("preemptions", "lost_prompt_tokens"))
-        of_all = span(lost["prefill_share"], format_percent)
+        of_all = span(recompute["prefill_share"], format_percent)
         yield Figure(say("  of all prefilled tokens"), of_all, ("prompt_tokens",))
-        yield Figure(say("  GPU time"), gpu_time(lost))
-        yield Figure(say("  money"), money(lost))
+        yield Figure(say("  GPU time"), gpu_time(recompute))
+        yield Figure(say("  money"), money(recompute))
     ranks = answer["ranks"]
     if ranks is not None and len(ranks["seen"]) < ranks["at_least"]:
         counts = {"seen": len(ranks["seen"]), "least": ranks["at_least"]}
@@ -152,22 +152,22 @@ def pool(state: Answer) -> str | None:
     return f"{text}, {format_bytes(state['pool_bytes'])}" if state["pool_bytes"] else text
 
 
-def gpu_time(lost: Answer) -> str | None:
+def gpu_time(recompute: Answer) -> str | None:
     """GPU seconds of recomputing, and their share of the window."""
-    if lost["gpu_s"] is None:
+    if recompute["gpu_s"] is None:
         return None
-    text = say("{time} on {gpu}", time=span(lost["gpu_s"], format_seconds), gpu=lost["gpu"])
-    if lost["gpu_share"] is None:
+    text = say("{time} on {gpu}", time=span(recompute["gpu_s"], format_seconds), gpu=recompute["gpu"])
+    if recompute["gpu_share"] is None:
         return text
-    return say("{time}, up to {share} of the window", time=text, share=format_percent(lost["gpu_share"]))
+    return say("{time}, up to {share} of the window", time=text, share=format_percent(recompute["gpu_share"]))
 
 
-def money(lost: Answer) -> str | None:
+def money(recompute: Answer) -> str | None:
     """What the GPU time costs, in the currency of the price that was given."""
-    return span(lost["money"], lambda amount: significant(amount, 2))
+    return span(recompute["money"], lambda amount: significant(amount, 2))
 
 
-def shown(value: float | None, form: Any) -> str | None:
+def text_of(value: float | None, form: Any) -> str | None:
     """A number as text, None where it is not reported."""
     return None if value is None else form(value)
 
@@ -224,7 +224,7 @@ def engine_rows(answer: Answer) -> list[list[str]]:
     return cells
 
 
-def folded(lines: list[str], start: str = "") -> Iterator[str]:
+def fold(lines: list[str], start: str = "") -> Iterator[str]:
     """Sentences, each folded to the width of the page."""
     for line in lines:
         yield textwrap.fill(start + line, WIDTH, subsequent_indent="  ")

@@ -31,8 +31,8 @@ def lines(answer: Mapping[str, Any]) -> list[Line]:
     if "state" not in answer:
         return []
     kinds = kinds_of(answer["engine"])
-    found = [line(figure, answer["names"], answer["engine"], kinds) for figure in diagnosis.figures(dict(answer))]
-    return [each for each in found if each.value is not None or each.over != "model"]
+    rows = [line(figure, answer["names"], answer["engine"], kinds) for figure in diagnosis.figures(dict(answer))]
+    return [each for each in rows if each.value is not None or each.over != "model"]
 
 
 def kinds_of(product: str) -> dict[str, str]:
@@ -43,11 +43,11 @@ def kinds_of(product: str) -> dict[str, str]:
 
 def line(figure: Figure, names: Mapping[str, str], product: str, kinds: Mapping[str, str]) -> Line:
     """A number with the metrics it was read from, or would have been."""
-    read = {word: names[word] for word in figure.words if word in names}
-    is_reported = bool(read) or figure.text is not None
+    metrics = {word: names[word] for word in figure.words if word in names}
+    is_reported = bool(metrics) or figure.text is not None
     if not is_reported:
         rows = catalog.table("metrics")[product]
-        read = {word: rows[kinds[word]][word][0] for word in figure.words if word in kinds}
-    found = {kinds[word] for word in read}
-    over = "config" if found == {"info"} else "state" if found & {"gauge"} else "window" if found else "model"
-    return Line(figure.name.strip(), figure.text, tuple(dict.fromkeys(read.values())), is_reported, over)
+        metrics = {word: rows[kinds[word]][word][0] for word in figure.words if word in kinds}
+    types = {kinds[word] for word in metrics}
+    over = "config" if types == {"info"} else "state" if types & {"gauge"} else "window" if types else "model"
+    return Line(figure.name.strip(), figure.text, tuple(dict.fromkeys(metrics.values())), is_reported, over)

@@ -23,7 +23,7 @@ def lead_figures(case: Case) -> dict[str, str]:
     errors = {row.kind: row for row in step_rows.step_errors()}
     held_out = assumptions.assumption("band", "prefill_other_gpu")
     kind = "prefill_2023" if case.timing == "2023" else "prefill"
-    rows = measured_points.chosen([kind], [case.gpu])
+    rows = measured_points.pairs_with([kind], [case.gpu])
     band = resolve.prefill_band_kind(case.gpu, case.timing)
     return {
         "n": format_count(errors["prefill"].n),
@@ -84,8 +84,8 @@ GAPS: Mapping[str, Callable[[Step], bool]] = {
 
 def gaps() -> list[tuple[str, int]]:
     """What few or no rows tell of, and how many do."""
-    counted = [(name, sum(map(tells, measured.steps()))) for name, tells in GAPS.items()]
-    return [(name, rows) for name, rows in counted if rows < FEW_ROWS]
+    rows_by_gap = [(name, sum(map(tells, measured.steps()))) for name, tells in GAPS.items()]
+    return [(name, rows) for name, rows in rows_by_gap if rows < FEW_ROWS]
 
 
 def gap_figures() -> dict[str, str]:
@@ -101,28 +101,28 @@ def gap_figures() -> dict[str, str]:
         "llama_cpp_n": format_count(not_modelled.n),
         "llama_cpp_median": format_percent(not_modelled.median),
         "llama_cpp_bias": format_percent(not_modelled.bias),
-        "measured_gpus": _listed(gpu for gpu in shares if gpu not in other),
-        "chip_gpus": _listed(chips),
-        "other_gpus": _listed(rest),
+        "measured_gpus": _id_list(gpu for gpu in shares if gpu not in other),
+        "chip_gpus": _id_list(chips),
+        "other_gpus": _id_list(rest),
         "other_count": format_count(len(rest)),
         "gpu_count": format_count(len(shares)),
         "default_share": format_percent(default.value),
         "range": format_percent(assumptions.value("band", "prefill_other_gpu")),
         "copy_range": format_percent(assumptions.value("band", "copy")),
-        "measured_links": _listed(link for link in catalog.link_ids() if link in links),
-        "other_links": _listed(link for link in catalog.link_ids() if link not in links),
-        "mixed_gpus": _listed(sorted({row.gpu for row in measured.steps() if row.kind == "mixed_step"})),
+        "measured_links": _id_list(link for link in catalog.link_ids() if link in links),
+        "other_links": _id_list(link for link in catalog.link_ids() if link not in links),
+        "mixed_gpus": _id_list(sorted({row.gpu for row in measured.steps() if row.kind == "mixed_step"})),
     }
 
 
-def _listed(ids: Iterable[str]) -> str:
+def _id_list(ids: Iterable[str]) -> str:
     return ", ".join(ids)
 
 
 def source_rows() -> list[tuple[str, str, str, str, str]]:
     """A line a source of measured rows: title, address, how many rows, where in it, and its licence."""
     pairs = measured_points.pairs()
-    found = {source: catalog.source(source) for source in dict.fromkeys(pair.source for pair in pairs)}
+    sources = {source: catalog.source(source) for source in dict.fromkeys(pair.source for pair in pairs)}
     return [
         (
             row["title"],
@@ -131,7 +131,7 @@ def source_rows() -> list[tuple[str, str, str, str, str]]:
             row["where"],
             row.get("licence", NONE),
         )
-        for source, row in found.items()
+        for source, row in sources.items()
     ]
 
 

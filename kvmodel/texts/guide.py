@@ -50,8 +50,8 @@ def figures(step: Step, result: Comparison, server: Server) -> Texts:
 def gap_figures(step: Step, guess: float, answer: float) -> tuple[str, Texts]:
     """Which sentence says how far a guess was off, and its numbers."""
     which, factor = guided_path.gap(guess, answer)
-    shown = IN_UNIT[step.unit]
-    return which, {"guess": shown(guess), "answer": shown(answer), "factor": format_ratio(factor)}
+    as_text = IN_UNIT[step.unit]
+    return which, {"guess": as_text(guess), "answer": as_text(answer), "factor": format_ratio(factor)}
 
 
 def token(step: Step, result: Comparison, server: Server) -> Texts:
@@ -72,13 +72,13 @@ def token(step: Step, result: Comparison, server: Server) -> Texts:
 
 
 def pool(step: Step, result: Comparison, server: Server) -> Texts:
-    spent = guided_path.budget(result.case)
+    budget = guided_path.budget(result.case)
     return {
-        "memory": format_bytes(spent.total_bytes),
-        "usable": format_bytes(spent.usable_bytes),
-        "weights": format_bytes(spent.weight_bytes),
-        "activations": format_bytes(spent.activation_bytes),
-        "engine": format_bytes(spent.engine_bytes),
+        "memory": format_bytes(budget.total_bytes),
+        "usable": format_bytes(budget.usable_bytes),
+        "weights": format_bytes(budget.weight_bytes),
+        "activations": format_bytes(budget.activation_bytes),
+        "engine": format_bytes(budget.engine_bytes),
         "held": format_count(guided_path.requests_held(result)),
     }
 
@@ -86,11 +86,11 @@ def pool(step: Step, result: Comparison, server: Server) -> Texts:
 def copy(step: Step, result: Comparison, server: Server) -> Texts:
     swap_s = float(break_even.swap_s(result.inputs))
     link = catalog.link(result.case.link_id)
-    moved = 2 * float(resolve.moved_bytes(result.inputs, result.inputs.tokens))
+    size_bytes = 2 * float(resolve.moved_bytes(result.inputs, result.inputs.tokens))
     return {
         "swap": format_seconds(swap_s),
         "wire_rate": format_rate(link.link_bytes_per_s, digits=3),
-        "wire": format_seconds(moved / link.link_bytes_per_s),
+        "wire": format_seconds(size_bytes / link.link_bytes_per_s),
     }
 
 
@@ -179,13 +179,13 @@ def remedy(step: Step, result: Comparison, server: Server) -> Texts:
 def remedy_rows(step: Step, result: Comparison) -> list[tuple[str, str, str]]:
     """For each remedy, best first: its id, the kind of its price, and the requests that the pool then holds."""
 
-    def held(name: str) -> str:
+    def requests_after(name: str) -> str:
         try:
             return format_count(guided_path.held_after(name, result))
         except CaseError:  # twice the GPUs do not divide the heads
             return NONE
 
-    return [(name, prices.price_of(name), held(name)) for name in guided_path.in_order(step.options)]
+    return [(name, prices.price_of(name), requests_after(name)) for name in guided_path.in_order(step.options)]
 
 
 OF_STEP: dict[str, Callable[[Step, Comparison, Server], Texts]] = {

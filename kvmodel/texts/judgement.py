@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvmodel.texts.answers import Answer, listed, table
+from kvmodel.texts.answers import Answer, name_value_lines, table
 from kvmodel.units import NONE, format_percent, format_rate, format_seconds
 
 
@@ -23,8 +23,8 @@ def calibrate(answer: Answer) -> str:
     if "prefill" in answer:
         reading = answer["prefill"]
         parts.append(
-            listed(
-                ("measured prefill", _measured(reading)),
+            name_value_lines(
+                ("measured prefill", _point_text(reading)),
                 ("the model says", format_seconds(reading["modelled_s"])),
                 ("nothing is faster than", format_seconds(reading["floor_s"])),
                 ("implied MFU", format_percent(reading["mfu"])),
@@ -34,8 +34,8 @@ def calibrate(answer: Answer) -> str:
     if "copy" in answer:
         reading = answer["copy"]
         parts.append(
-            listed(
-                ("measured copy", _measured(reading)),
+            name_value_lines(
+                ("measured copy", _point_text(reading)),
                 ("the model says", format_seconds(reading["modelled_s"])),
                 ("nothing is faster than", format_seconds(reading["floor_s"])),
                 ("effective rate", format_rate(reading["effective_bytes_per_s"])),
@@ -49,7 +49,7 @@ def calibrate(answer: Answer) -> str:
     return "\n\n".join([*parts, *([f"to make the model say the same: {flags}"] if flags else [])])
 
 
-def _measured(reading: Answer) -> str:
+def _point_text(reading: Answer) -> str:
     point = reading["point"]
     return f"{point['tokens']:,} tokens in {format_seconds(point['seconds'])}"
 

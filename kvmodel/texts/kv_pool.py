@@ -19,7 +19,7 @@ FEW_REQUESTS = 10  # below, a fraction of a request is worth a digit
 def plan_figures(plan: Plan) -> dict[str, str]:
     """Placeholder name -> text: the pool with its range, requests at both lengths, what is needed and what is short."""
     startup, budget = plan.startup, plan.budget
-    spent = pool_plan.spent_bytes(budget)
+    spent_bytes = pool_plan.spent_bytes(budget)
     return {
         "model": catalog.model(startup.case.model).label,
         "gpu": catalog.gpu(startup.case.gpu).label,
@@ -41,11 +41,11 @@ def plan_figures(plan: Plan) -> dict[str, str]:
         "need": format_bytes(plan.need_bytes),
         "short": format_bytes(max(plan.need_bytes - plan.pool_bytes, 0.0)),
         "longest": format_count(plan.longest_tokens),
-        "spent": format_bytes(spent),
+        "spent": format_bytes(spent_bytes),
         "weights": format_bytes(budget.weight_bytes),
         "usable": format_bytes(budget.usable_bytes),
         "total": format_bytes(budget.total_bytes),
-        "over": format_bytes(max(spent - budget.usable_bytes, 0.0)),
+        "over": format_bytes(max(spent_bytes - budget.usable_bytes, 0.0)),
     }
 
 
@@ -64,24 +64,24 @@ def is_hybrid(plan: Plan) -> bool:
     return lines["vllm"].concurrency != lines["vllm-hybrid-off"].concurrency
 
 
-def lever_cells(found: Sequence[Lever]) -> list[list[str]]:
+def lever_cells(levers: Sequence[Lever]) -> list[list[str]]:
     """Of each lever what it frees, the pool it gives, and requests of mean and of full length."""
-    now = found[0].plan
+    now = levers[0].plan
     return [
         [
-            gained(freed_bytes(lever.plan, now)) if index else NONE,
+            gain_text(freed_bytes(lever.plan, now)) if index else NONE,
             format_bytes(max(lever.plan.pool_bytes, 0.0)),
             requests(lever.plan.mean_requests()),
             requests(lever.plan.full_requests),
         ]
-        for index, lever in enumerate(found)
+        for index, lever in enumerate(levers)
     ]
 
 
-def gained(size_bytes: float) -> str:
+def gain_text(size_bytes: float) -> str:
     """In GiB, two decimals, as pools are printed.
 
-    >>> gained(10.36 * GIB), gained(0.0), gained(-0.25 * GIB)
+    >>> gain_text(10.36 * GIB), gain_text(0.0), gain_text(-0.25 * GIB)
     ('+10.36 GiB', '0', '−0.25 GiB')
     """
     size = round(size_bytes / GIB, 2)
@@ -108,7 +108,7 @@ def host_figures(host: Mapping[str, Any], mean_bytes: float) -> dict[str, str]:
     }
 
 
-def kept_figures(way: Kept) -> dict[str, str]:
+def storage_figures(way: Kept) -> dict[str, str]:
     return {"size": format_bytes(way.kv_bytes), "growth": format_bytes(way.growth_bytes_per_token)}
 
 

@@ -62,7 +62,7 @@ def cards(run: Totals) -> list[tuple[str, str]]:
     return [(name, card(run)) for name, card in CARDS.items()]
 
 
-def compared(runs: Sequence[Totals]) -> list[tuple[str, list[str]]]:
+def comparison_rows(runs: Sequence[Totals]) -> list[tuple[str, list[str]]]:
     """All numbers of runs beside each other: which, and a cell a run."""
     return [(name, [cell(run) for run in runs]) for name, cell in CELLS.items()]
 

@@ -19,15 +19,15 @@ HEADING = (
 
 def remedies(answer: Answer) -> str:
     rows = answer["rows"]
-    tried = [row for row in rows if not row["problem"]]
+    runs = [row for row in rows if not row["problem"]]
     parts = [
         textwrap.fill(f"best order for {answer['objective']}: {answer['rule']}", WIDTH),
-        table([(line[1], line[0], *line[2:]) for line in (HEADING, *map(cells, tried))]),
-        "\n".join(["what to set:", *(f"  {row['id']:<14}  {set_by(row)}" for row in tried[1:])]),
+        table([(line[1], line[0], *line[2:]) for line in (HEADING, *map(cells, runs))]),
+        "\n".join(["what to set:", *(f"  {row['id']:<14}  {set_by(row)}" for row in runs[1:])]),
     ]
-    refused = [f"  {row['id']:<14}  {row['problem']}" for row in rows if row["problem"]]
-    if refused:
-        parts.append("\n".join(["not tried:", *refused]))
+    problems = [f"  {row['id']:<14}  {row['problem']}" for row in rows if row["problem"]]
+    if problems:
+        parts.append("\n".join(["not tried:", *problems]))
     if answer["swap"] and any(answer["swap"].values()):
         parts.append(swap(answer["swap"]))
     return "\n\n".join(parts)
@@ -94,7 +94,7 @@ def swap(counts: Answer) -> str:
 
 
 def sweep(answer: Answer) -> str:
-    refused = (
+    error_text = (
         f", {format_count(answer['errors'])} of them with a reason in place of results" if answer["errors"] else ""
     )
-    return f"{format_count(answer['rows'])} rows are in {answer['output']}{refused}"
+    return f"{format_count(answer['rows'])} rows are in {answer['output']}{error_text}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvmodel.texts.answers import listed, seconds, table
+from kvmodel.texts.answers import name_value_lines, seconds, table
 from kvmodel.units import format_count, format_gb, format_percent, significant
 
 Answer = dict[str, Any]
@@ -12,7 +12,7 @@ MOST_LINES = 10
 
 
 def simulate(answer: Answer) -> str:
-    lines = listed(
+    lines = name_value_lines(
         ("preemptions", format_count(answer["preemption_events"])),
         ("requests preempted", format_count(answer["distinct_preempted"])),
         ("last step", format_count(answer["last_step"])),
@@ -28,9 +28,9 @@ def simulate(answer: Answer) -> str:
         for event in answer["preemptions" if what == "preempted" else "resumes"]
     ]
     events.sort(key=lambda event: int(event[0]))
-    shown = table([("step", "event", "request", "tokens", "cached"), *events[:MOST_LINES]])
+    event_table = table([("step", "event", "request", "tokens", "cached"), *events[:MOST_LINES]])
     more = len(events) - MOST_LINES
-    return f"{lines}\n\n{shown}" + (f"\n... {more} more, all of them with --json" if more > 0 else "")
+    return f"{lines}\n\n{event_table}" + (f"\n... {more} more, all of them with --json" if more > 0 else "")
 
 
 def pressure(answer: Answer) -> str:
@@ -45,7 +45,7 @@ def pressure(answer: Answer) -> str:
         [
             heading,
             table(spreads),
-            listed(
+            name_value_lines(
                 ("time of the run", seconds(answer["makespan_s"])),
                 ("requests a second", _number(answer["requests_per_s"])),
                 ("output tokens a second", _number(answer["output_tokens_per_s"])),

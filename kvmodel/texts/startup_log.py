@@ -15,12 +15,12 @@ def explain_log(answer: dict[str, Any]) -> str:
     heading = f"{engine}, model {answer['label'] or 'not named: only the figures among themselves'}"
     lines = [heading, ""]
     for finding in answer["findings"]:
-        expected = f"; expected {finding['expected']}" if finding["expected"] else ""
-        lines.append(f"{finding['figure']}: {finding['printed']}{expected} ({MARKS[finding['agrees']]})")
+        expectation = f"; expected {finding['expected']}" if finding["expected"] else ""
+        lines.append(f"{finding['figure']}: {finding['printed']}{expectation} ({MARKS[finding['agrees']]})")
         lines.append(f"  {finding['means']}")
-    implied, own = answer["implied_bytes_per_token"], answer["model_bytes_per_token"]
-    if implied and own:
-        low, high = (format_count(value) for value in implied)
-        lines += ["", f"bytes per token on one GPU: {low} to {high} from the log, {format_count(own)} of the model"]
+    log_range, exact = answer["implied_bytes_per_token"], answer["model_bytes_per_token"]
+    if log_range and exact:
+        low, high = (format_count(value) for value in log_range)
+        lines += ["", f"bytes per token on one GPU: {low} to {high} from the log, {format_count(exact)} of the model"]
     verdict = "no figure is at odds with another" if answer["consistent"] else "figures are at odds: wrong model or log"
     return "\n".join([*lines, "", verdict])

@@ -74,8 +74,8 @@ def article_rows() -> list[list[str]]:
             format_bytes(float(table.printed_mib[index]) * MIB),
             *(
                 text
-                for printed, exact in zip(table.printed_one_way_ms, table.exact_one_way_ms, strict=True)
-                for text in (f"{printed[index]:.0f} ms", format_seconds(float(exact[index]) * MS, digits=3))
+                for article, exact in zip(table.printed_one_way_ms, table.exact_one_way_ms, strict=True)
+                for text in (f"{article[index]:.0f} ms", format_seconds(float(exact[index]) * MS, digits=3))
             ),
         ]
         for index, tokens in enumerate(table.tokens)
@@ -85,17 +85,17 @@ def article_rows() -> list[list[str]]:
 def article_header() -> list[tuple[str, dict[str, str]]]:
     """Columns of :func:`article_rows`: the kind of each, and the rate it is at."""
     rates = [{"rate": f"{rate:.0f}"} for rate in article_table().rates_gb_per_s]
-    timed = [(kind, rate) for rate in rates for kind in ("article_printed", "article_exact")]
-    return [("tokens", {}), ("article_size", {}), *timed]
+    columns = [(kind, rate) for rate in rates for kind in ("article_printed", "article_exact")]
+    return [("tokens", {}), ("article_size", {}), *columns]
 
 
 def article_round_trip() -> dict[str, str]:
     """4,096 tokens out and in: the article's 34 ms, the exact time at its rate, and at the measured rate."""
     table = article_table()
     index = int(np.flatnonzero(table.tokens == 4096)[0])
-    measured = catalog.link("pcie4-x16")
+    link = catalog.link("pcie4-x16")
     size = float(table.printed_mib[index]) * MIB
-    measured_s = size / measured.h2d_bytes_per_s + size / measured.d2h_bytes_per_s
+    measured_s = size / link.h2d_bytes_per_s + size / link.d2h_bytes_per_s
     return {
         "printed": f"{2 * table.printed_one_way_ms[0][index]:.0f}",
         "exact": format_seconds(2 * float(table.exact_one_way_ms[0][index]) * MS, digits=3),
@@ -123,15 +123,15 @@ def outcome_cells(outcome: Outcome) -> dict[str, str]:
 
 def link_columns(case: Case) -> tuple[str, ...]:
     """Links of the size table: every PCIe generation at x16 and NVLink-C2C, and the Case's own if it is another."""
-    own = () if case.link_id in TABLE_LINKS else (case.link_id,)
-    return (*TABLE_LINKS, *own)
+    case_link = () if case.link_id in TABLE_LINKS else (case.link_id,)
+    return (*TABLE_LINKS, *case_link)
 
 
 def source_rows(result: Comparison) -> list[list[str]]:
     """What the numbers rest on: figure, value with its unit, basis, and source."""
     case, gpu, link = result.case, catalog.gpu(result.case.gpu), catalog.link(result.case.link_id)
     model = catalog.model(case.model)
-    printed = [
+    figures = [
         ("dense 16-bit peak", gpu.dense_16bit_tflop_per_s, "TFLOP/s"),
         ("memory rate", gpu.hbm_gb_per_s, "GB/s"),
         ("memory", gpu.driver_memory_gib or gpu.memory_gb, "GiB"),
@@ -143,7 +143,7 @@ def source_rows(result: Comparison) -> list[list[str]]:
     ]
     rows = [[say("model"), model.label, say(model.basis), catalog.source(model.source)["title"]]]
     rows += [
-        [say(name), f"{figure.value:,g} {unit}", say(figure.basis), _source(figure)] for name, figure, unit in printed
+        [say(name), f"{figure.value:,g} {unit}", say(figure.basis), _source(figure)] for name, figure, unit in figures
     ]
     gemm = "gemm_efficiency_2023" if case.timing == "2023" else "gemm_efficiency"
     timing = f"timing.{case.timing}"

@@ -80,11 +80,11 @@ def figures_used(case: Case) -> list[tuple[str, str, str]]:
     """Figures of data/copies.toml behind a Case's copies and loads: what each is, its section and its key."""
     method, small = methods(case)
     link = case.link_id
-    own_rate = case.copy_gb_per_s is not None or case.rate == "link"
-    named = [
+    no_row = case.copy_gb_per_s is not None or case.rate == "link"
+    figures = [
         ("block of a load", f"load.{case.timing}", "per_block_us", True),
-        ("large copies in (H2D) on this GPU", "gpu_h2d_gb_per_s", case.gpu, not own_rate and _differs(case, "h2d")),
-        ("large copies out (D2H) on this GPU", "gpu_d2h_gb_per_s", case.gpu, not own_rate and _differs(case, "d2h")),
+        ("large copies in (H2D) on this GPU", "gpu_h2d_gb_per_s", case.gpu, not no_row and _differs(case, "h2d")),
+        ("large copies out (D2H) on this GPU", "gpu_d2h_gb_per_s", case.gpu, not no_row and _differs(case, "d2h")),
         ("one copy of a batched call", "batched", "per_copy_us", method == "batched"),
         ("one copy by a kernel", "kernel", "per_copy_us", "kernel" in (method, small)),
         ("multiprocessors of a copy kernel", "kernel", "sm_share", "kernel" in (method, small)),
@@ -96,13 +96,13 @@ def figures_used(case: Case) -> list[tuple[str, str, str]]:
         ("both ways at once, out", "both_ways_d2h", link, case.duplex == "both-ways"),
         ("locking host memory", "pinning", "s_per_gb", case.pinning == "first-use"),
     ]
-    return [(name, section, key) for name, section, key, used in named if used]
+    return [(name, section, key) for name, section, key, applies in figures if applies]
 
 
 def _differs(case: Case, direction: str) -> bool:
     """Whether large copies of a Case's GPU were measured to differ from its link's row."""
-    own_link = catalog.gpu(case.gpu).link == case.link_id
-    return own_link and case.gpu in catalog.table(FILE)[f"gpu_{direction}_gb_per_s"]
+    same_link = catalog.gpu(case.gpu).link == case.link_id
+    return same_link and case.gpu in catalog.table(FILE)[f"gpu_{direction}_gb_per_s"]
 
 
 def _rate(case: Case, method: str, direction: str) -> float:

@@ -156,8 +156,8 @@ def _bounded_pairs(position: Numbers, group: AttentionGroup) -> Numbers:
         whole = np.floor(position / group.bound_tokens)
         rest = position - whole * group.bound_tokens
         return whole * group.bound_tokens**2 / 2 + rest * rest / 2
-    seen = np.minimum(position, group.bound_tokens)
-    return seen * position - seen * seen / 2
+    span = np.minimum(position, group.bound_tokens)
+    return span * position - span * span / 2
 
 
 def attention_s(
@@ -239,13 +239,13 @@ def prefill_s(
     total = new_tokens * sequences
     full_chunks, rest = in_chunks(total, chunk_tokens)
 
-    def sampled(tokens: Numbers) -> Numbers:
+    def samples(tokens: Numbers) -> Numbers:
         """Each step samples for the sequences that end in it, and for the one it is in the middle of."""
         alone = np.ndim(sequences) == 0 and sequences == 1
         return 1 if alone else np.maximum(1.0, sequences * tokens / np.maximum(total, 1.0))
 
-    full_s = full_chunks * step_s(chunk_tokens, shape, gpu, tp=tp, sampled=sampled(chunk_tokens))
-    rest_s = step_s(rest, shape, gpu, tp=tp, sampled=sampled(rest))
+    full_s = full_chunks * step_s(chunk_tokens, shape, gpu, tp=tp, sampled=samples(chunk_tokens))
+    rest_s = step_s(rest, shape, gpu, tp=tp, sampled=samples(rest))
     return full_s + rest_s + sequences * attention_s(new_tokens, past_tokens, shape, gpu, tp=tp)
 
 
@@ -301,8 +301,8 @@ def floor_s(
     tokens = new_tokens * sequences
     linear_floor_s = linear_flop(tokens, shape, sampled=sequences) / (tp * matrix_peak_flop_per_s(shape, gpu))
     attention_floor_s = sequences * attention_flop(new_tokens, past_tokens, shape) / (tp * gpu.peak_flop_per_s)
-    read_s = weight_bytes_read(tokens, shape) / (tp * gpu.hbm_bytes_per_s)
-    return np.where(tokens > 0, np.maximum(linear_floor_s + attention_floor_s, read_s), 0.0)
+    reading_s = weight_bytes_read(tokens, shape) / (tp * gpu.hbm_bytes_per_s)
+    return np.where(tokens > 0, np.maximum(linear_floor_s + attention_floor_s, reading_s), 0.0)
 
 
 def prefill_parts_s(
@@ -319,13 +319,13 @@ def prefill_parts_s(
     full_chunks, rest = in_chunks(new, chunk_tokens)
     has_rest = np.asarray(rest > 0, dtype=float)
 
-    def chunked(part_s: Callable[[Numbers], Numbers]) -> Numbers:
+    def over_chunks(part_s: Callable[[Numbers], Numbers]) -> Numbers:
         return full_chunks * part_s(chunk_tokens) + has_rest * part_s(rest)
 
     return {
-        "linear": chunked(lambda tokens: linear_s(tokens, shape, gpu, tp=tp)),
+        "linear": over_chunks(lambda tokens: linear_s(tokens, shape, gpu, tp=tp)),
         "attention": attention_s(new, past_tokens, shape, gpu, tp=tp),
-        "activations": chunked(lambda tokens: traffic_s(tokens, shape, gpu, tp=tp)),
-        "all-reduce": chunked(lambda tokens: all_reduce_s(tokens, shape, gpu, tp=tp)),
+        "activations": over_chunks(lambda tokens: traffic_s(tokens, shape, gpu, tp=tp)),
+        "all-reduce": over_chunks(lambda tokens: all_reduce_s(tokens, shape, gpu, tp=tp)),
         "launch": (full_chunks + has_rest) * shape.layers * gpu.launch_s_per_layer,
     }

@@ -106,7 +106,7 @@ def test_a_drag_is_painted_within_two_frames(page: Page) -> None:
 def stops_to_try(found: Basis) -> Iterator[dict[str, int]]:
     """Length and rate together; every other slider alone, at a rate and at the chosen length."""
     ends = {name: len(of.values) - 1 for name, of in found.sliders.items()}
-    chosen = {name: of.chosen for name, of in found.sliders.items()}
+    chosen = {name: of.case_stop for name, of in found.sliders.items()}
     for length in range(0, ends[LENGTH] + 1, 13):
         for rate in range(0, ends[RATE] + 1, 12):
             yield chosen | {LENGTH: length, RATE: rate}

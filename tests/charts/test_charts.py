@@ -367,9 +367,9 @@ class TestLabels:
     def test_hangul_takes_more_room_than_latin(self):
         assert labels.room_px(["recompute"]) == int(14 + 9 * labels.LETTER_PX)
         assert labels.room_px(["오프로드"]) == int(14 + 4 * labels.WIDE * labels.LETTER_PX)
-        assert labels.shortened("a model of 18 chars") == "a model of 18 cha…"
-        assert labels.shortened("물리적 하한") == "물리적 하한"
-        assert labels.letters(labels.shortened("아주 긴 이름을 가진 어느 모델")) <= labels.LONGEST_LABEL
+        assert labels.short_label("a model of 18 chars") == "a model of 18 cha…"
+        assert labels.short_label("물리적 하한") == "물리적 하한"
+        assert labels.letters(labels.short_label("아주 긴 이름을 가진 어느 모델")) <= labels.LONGEST_LABEL
 
     @pytest.mark.parametrize(
         "wanted",
@@ -401,7 +401,7 @@ class TestLabels:
 
     @pytest.mark.parametrize(("number", "said"), [("1.50 s", "1.5 s"), ("2.00 MiB", "2 MiB"), ("100 ms", "100 ms")])
     def test_trimmed(self, number, said):
-        assert theme.trimmed(number) == said
+        assert theme.without_zeros(number) == said
 
 
 def test_thin_keeps_the_ends_and_the_chosen_point():

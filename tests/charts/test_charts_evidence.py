@@ -11,7 +11,7 @@ from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery.comparison import compare_case
 
-FIRST = measured_points.chosen(measured_points.FIRST_KINDS)
+FIRST = measured_points.pairs_with(measured_points.FIRST_KINDS)
 EVERY = measured_points.pairs()
 H100 = compare_case(Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb"))
 
@@ -106,13 +106,15 @@ class TestCopyRates:
         lines = [trace for trace in fig.data if trace.mode == "lines"]
         assert len(lines) == len(self.rates.curves) == 6
         drawn = np.concatenate([trace.y for trace in marks(fig) if trace.name == "measured"])
-        np.testing.assert_allclose(np.sort(drawn), np.sort([p.bytes_per_s for p in self.rates.measured]), rtol=1e-6)
+        np.testing.assert_allclose(
+            np.sort(drawn), np.sort([p.bytes_per_s for p in self.rates.measured_rates]), rtol=1e-6
+        )
 
     def test_axis_is_bytes_per_copy_and_holds_this_case(self):
         fig = copy_rates.copy_rates(self.rates)
         assert fig.layout.xaxis.title.text == "size of one copy [bytes]"
         assert "this case: 2 MiB" in texts(fig)
-        assert f"{len(self.rates.measured)} measured rates" in copy_rates.copy_rates_alt(self.rates)
+        assert f"{len(self.rates.measured_rates)} measured rates" in copy_rates.copy_rates_alt(self.rates)
 
     def test_no_word_of_marks_where_there_are_none(self):
         fig = copy_rates.copy_rates(copy_rate.copy_rates(compare_case(Case(link="pcie3-x16"))))
@@ -125,8 +127,8 @@ class TestMeasuredOnTheRoofline:
         line = roofline_points.roofline_of(H100)
         fig = roofline.roofline(line)
         drawn = next(trace for trace in fig.data if trace.name == "measured")
-        assert len(drawn.x) == len(line.measured)
-        assert f"{len(line.measured)} prefills measured on this GPU" in roofline.roofline_alt(line)
+        assert len(drawn.x) == len(line.measured_points)
+        assert f"{len(line.measured_points)} prefills measured on this GPU" in roofline.roofline_alt(line)
         assert sum(str(row["name"]).startswith("measured") for row in roofline.roofline_points(line)) == len(drawn.x)
 
     def test_nothing_where_none_do(self):

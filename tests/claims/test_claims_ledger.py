@@ -105,7 +105,7 @@ def test_an_unknown_id_is_refused_in_a_sentence():
 
 def test_a_number_that_is_missing_raises():
     with pytest.raises(KeyError):
-        ledger.filled("[[nothing_s]]", {})
+        ledger.with_numbers("[[nothing_s]]", {})
 
 
 @pytest.mark.parametrize(

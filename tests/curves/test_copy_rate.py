@@ -20,7 +20,7 @@ H100 = Case(model="llama-3-70b", gpu="h100-sxm5-80gb", tp=8)
 def test_the_rate_of_the_chart_is_that_of_the_prices(case: Case) -> None:
     result = compare_case(case)
     rates, inputs = copy_rates(result).chosen_bytes_per_s, result.inputs
-    transfers = {"d2h": costs.copied_out(inputs, case.tokens), "h2d": costs.load(inputs, case.tokens).copied}
+    transfers = {"d2h": costs.copy_out(inputs, case.tokens), "h2d": costs.load(inputs, case.tokens).copy}
     for direction, copied in transfers.items():
         assert rates[direction] == pytest.approx(float(copied.size_bytes / copied.seconds), rel=1e-12)
 

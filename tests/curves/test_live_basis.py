@@ -39,7 +39,7 @@ CASES = {
 
 def found_for(case: Case) -> tuple[Basis, dict[str, int]]:
     found = live_basis.basis(compare_case(case))
-    return found, {name: slider.chosen for name, slider in found.sliders.items()}
+    return found, {name: slider.case_stop for name, slider in found.sliders.items()}
 
 
 def moved_case(case: Case, found: Basis, stops: dict[str, int]) -> Comparison:
@@ -75,15 +75,15 @@ def test_every_stop_of_a_slider_that_goes_alone_costs_what_the_model_says(case: 
 def test_another_round_length_is_priced_by_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """And gives the same as pricing it anew, for lengths at which the pool holds fewer preemptions too."""
     case = Case(model="llama-2-7b", tokens_between=40_000, preemptions=2)
-    live_basis._kept.cache_clear()
+    live_basis._cached_sparse_basis.cache_clear()
     live_basis.basis(compare_case(case))
     for tokens in (128, 5120, 20_480, 65_536):
         result = compare_case(replace(case, tokens=tokens))
         with monkeypatch.context() as patch:
             patch.setattr(live_basis, "_terms", None)
             found = live_basis.basis(result)
-        anew = live_basis._priced(result.case, tuple(found.sparse)).basis
-        stops = {name: slider.chosen for name, slider in found.sliders.items()}
+        anew = live_basis._sparse_basis(result.case, tuple(found.sparse)).basis
+        stops = {name: slider.case_stop for name, slider in found.sliders.items()}
         for name in STRATEGIES:
             assert seconds(found, name, stops) == pytest.approx(seconds(anew, name, stops), rel=EXACT)
             for slider in ALONE:
@@ -92,7 +92,7 @@ def test_another_round_length_is_priced_by_what_is_kept(monkeypatch: pytest.Monk
                     moved = stops | {slider: stop}
                     kept = seconds(found, name, moved, slider)
                     assert kept == pytest.approx(anew_at(anew, found, name, moved, slider), rel=EXACT)
-    assert live_basis._kept.cache_info().misses == 1
+    assert live_basis._cached_sparse_basis.cache_info().misses == 1
 
 
 def anew_at(anew: Basis, found: Basis, name: str, stops: dict[str, int], slider: str) -> Floats:
@@ -108,7 +108,7 @@ def test_random_cases_cost_what_the_model_says(data: st.DataObject) -> None:
     except CaseError:
         return
     found, stops = found_for(case)
-    here = found.sliders[LENGTH].chosen
+    here = found.sliders[LENGTH].case_stop
     for name in STRATEGIES:
         want = float(np.asarray(result.prices[name].victim_delay_s))
         assert seconds(found, name, stops)[here] == pytest.approx(want, rel=EXACT)
@@ -202,10 +202,10 @@ def test_stops_rise_and_hold_the_cases_own() -> None:
         assert (np.diff(slider.figures) >= 0).all()
         assert slider.values[stops[name]] == asdict(case)[name]
     for name in (RATE, SHARE):
-        given = found.sliders[name].given
+        given = found.sliders[name].catalog_stop
         assert given is not None
         assert found.sliders[name].values[given] is None
-    assert found.sliders[RATE].figures[found.sliders[RATE].given] == pytest.approx(25.0)
+    assert found.sliders[RATE].figures[found.sliders[RATE].catalog_stop] == pytest.approx(25.0)
 
 
 @pytest.mark.parametrize(

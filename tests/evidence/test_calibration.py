@@ -56,7 +56,7 @@ def test_a_time_below_the_floor_is_impossible_and_replaces_nothing():
     prefill = calibration.read_prefill(H100, Point(10_000, floor_s / 2))
     copied = calibration.read_copy(H100, "h2d", Point(10_000, wire_s / 2))
     assert (prefill.impossible, copied.impossible) == (True, True)
-    assert calibration.replaced(prefill, copied) == {}
+    assert calibration.case_fields(prefill, copied) == {}
     assert prefill.gemm_efficiency is prefill.request_overhead_ms is copied.copy_gb_per_s is None
 
 
@@ -111,7 +111,7 @@ def test_a_slower_prefill_is_a_smaller_share(case, tokens, slower):
 def test_what_replaces_the_models_figures_makes_it_say_the_same():
     prefill, copied = Point(10_000, 0.4), Point(10_000, 0.05)
     readings = calibration.read_prefill(H100, prefill), calibration.read_copy(H100, "h2d", copied)
-    calibrated = replace(H100, **calibration.replaced(*readings))
+    calibrated = replace(H100, **calibration.case_fields(*readings))
     prices = compare_case(calibrated).prices
     assert float(prices["recompute"].victim_delay_s) == pytest.approx(0.4, rel=1e-3)  # four digits
     assert float(prices["swap"].in_s) == pytest.approx(0.05, rel=1e-3)
@@ -120,7 +120,7 @@ def test_what_replaces_the_models_figures_makes_it_say_the_same():
 def test_one_prefill_leaves_the_overhead_to_the_model():
     """None clears an overhead that an earlier measurement had put in."""
     reading = calibration.read_prefill(H100, Point(10_000, 0.4))
-    assert calibration.replaced(reading, None) == {
+    assert calibration.case_fields(reading, None) == {
         "gemm_efficiency": float(f"{reading.gemm_efficiency:.4g}"),
         "request_overhead_ms": None,
     }

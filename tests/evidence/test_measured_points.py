@@ -17,7 +17,7 @@ EVERY = measured_points.pairs()
 
 class TestPairs:
     def test_every_judged_row_is_there_once(self):
-        judged = [*step_rows.judged(measured.steps()), *filter(copy_rows.judged, measured.copies())]
+        judged = [*step_rows.judged_rows(measured.steps()), *filter(copy_rows.is_judged, measured.copies())]
         assert [pair.id for pair in EVERY] == [row.id for row in judged]
 
     def test_times_are_those_of_the_error_table(self):
@@ -56,7 +56,7 @@ class TestPairs:
 
 class TestFilters:
     def test_no_filter_lets_all_through(self):
-        assert measured_points.chosen() == EVERY
+        assert measured_points.pairs_with() == EVERY
 
     @pytest.mark.parametrize("field", ["kind", "gpu", "model", "family"])
     def test_the_values_of_a_filter_part_the_rows(self, field):
@@ -65,12 +65,14 @@ class TestFilters:
         for value in measured_points.options(field):
             filters = [[], [], [], []]
             filters[place] = [value]
-            parts += measured_points.chosen(*filters)
+            parts += measured_points.pairs_with(*filters)
         assert len(parts) == sum(bool(getattr(pair, field)) for pair in EVERY)
         assert len({pair.id for pair in parts}) == len(parts)
 
     def test_filters_hold_together(self):
-        found = measured_points.chosen(["prefill"], ["h100-sxm5-80gb", "l40s"], ["llama-3.1-8b"], ["sglang", "vllm"])
+        found = measured_points.pairs_with(
+            ["prefill"], ["h100-sxm5-80gb", "l40s"], ["llama-3.1-8b"], ["sglang", "vllm"]
+        )
         assert found
         for pair in found:
             assert pair.kind == "prefill"
@@ -78,7 +80,7 @@ class TestFilters:
             assert (pair.model, pair.family in ("sglang", "vllm")) == ("llama-3.1-8b", True)
 
     def test_nothing_may_be_left(self):
-        assert measured_points.chosen(["prefill"], ["rtx-3090"]) == ()
+        assert measured_points.pairs_with(["prefill"], ["rtx-3090"]) == ()
         assert measured_points.errors(()) == []
 
 
@@ -86,7 +88,7 @@ class TestTables:
     def test_the_honest_figure_is_the_larger(self):
         numbers = evidence.lead_figures(Case())
         assert float(numbers["other_gpu_p90"].split()[0]) > float(numbers["p90"].split()[0])
-        assert numbers["gpu_rows"] == str(len(measured_points.chosen(["prefill"], ["a100-sxm4-80gb"])))
+        assert numbers["gpu_rows"] == str(len(measured_points.pairs_with(["prefill"], ["a100-sxm4-80gb"])))
 
     def test_a_gpu_without_rows_gets_the_wider_range(self):
         measured_gpu, other = (evidence.lead_figures(Case(gpu=gpu))["range"] for gpu in ("h100-sxm5-80gb", "l4"))
@@ -147,10 +149,10 @@ class TestCopyRates:
         assert float(copy_rate.rate(case, row.direction, 65536.0)) == pytest.approx(own)
 
     def test_points_are_of_the_same_link_and_memory(self):
-        assert self.rates.measured
-        assert {point.gpu for point in self.rates.measured} == {"h100-sxm5-80gb"}
+        assert self.rates.measured_rates
+        assert {point.gpu for point in self.rates.measured_rates} == {"h100-sxm5-80gb"}
         pageable = copy_rate.copy_rates(compare_case(Case(gpu="rtx-4090", host_memory="pageable")))
-        assert {point.method for point in pageable.measured} == {"staged"}
+        assert {point.method for point in pageable.measured_rates} == {"staged"}
         assert [curve.method for curve in pageable.curves] == ["staged", "staged"]
 
     @pytest.mark.parametrize(
@@ -164,7 +166,9 @@ class TestRoofline:
     def test_a_measured_prefill_by_hand(self):
         """FLOP of the row over its time; intensity about one FLOP a byte for each token, less by what moves besides."""
         line = roofline_points.roofline_of(compare_case(Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb")))
-        point = next(each for each in line.measured if (each.row.tokens, each.row.batch, each.row.tp) == (2048, 1, 1))
+        point = next(
+            each for each in line.measured_points if (each.row.tokens, each.row.batch, each.row.tp) == (2048, 1, 1)
+        )
         linear = 2 * 6_979_321_856 * 2048 + 2 * 128_256 * 4096
         attention = 2 * 32 * 4096 * 2048 * 2049
         assert point.attained_flop_per_s == pytest.approx((linear + attention) / point.row.seconds, rel=2e-3)
@@ -173,8 +177,8 @@ class TestRoofline:
     def test_no_measured_prefill_lies_above_the_ceiling(self):
         for gpu in ("h100-sxm5-80gb", "a100-sxm4-80gb", "l40s", "rtx-4090"):
             line = roofline_points.roofline_of(compare_case(Case(model="llama-3.1-8b", gpu=gpu)))
-            assert line.measured
-            for point in line.measured:
+            assert line.measured_points
+            for point in line.measured_points:
                 assert point.attained_flop_per_s < min(
                     line.peak_flop_per_s, point.intensity_flop_per_byte * line.hbm_bytes_per_s
                 )

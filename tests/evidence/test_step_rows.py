@@ -50,7 +50,7 @@ def test_an_engine_that_is_not_modelled_is_named_and_its_error_is_large():
 
 def test_every_row_is_in_one_line_of_the_table():
     counted = sum(errors.n for errors in step_rows.step_errors())
-    assert counted == len(step_rows.judged(measured.steps()))
+    assert counted == len(step_rows.judged_rows(measured.steps()))
 
 
 def test_errors_by_hand():

@@ -88,11 +88,11 @@ class TestFigures:
 
 class TestFilters:
     def test_prefills_are_drawn_first(self):
-        assert drawn_rows(opened()) == drawn_rows(opened(), 1) == len(measured_points.chosen(["prefill"]))
+        assert drawn_rows(opened()) == drawn_rows(opened(), 1) == len(measured_points.pairs_with(["prefill"]))
 
     def test_filters_come_from_the_link(self):
         at = opened(rows_gpu="l40s", rows_kind="prefill")
-        assert drawn_rows(at) == len(measured_points.chosen(["prefill"], ["l40s"]))
+        assert drawn_rows(at) == len(measured_points.pairs_with(["prefill"], ["l40s"]))
         assert visit.tables(at)[0]["kind"].tolist() == ["prefill", "prefill_pcie_tp"]  # of all kinds on that GPU
 
     def test_a_choice_changes_what_is_drawn(self):

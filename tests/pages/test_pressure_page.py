@@ -206,7 +206,7 @@ class TestLongWork:
     def test_another_objective_orders_them_anew_without_new_runs(self, monkeypatch):
         at = opened(**SMALL)
         button(at, "remedies_begin").click().run()
-        monkeypatch.setattr(remedies, "simulated", None)
+        monkeypatch.setattr(remedies, "with_totals", None)
         at.button_group(key="remedy_for").set_value("ttft-p99").run()
         assert not at.exception
         engine = servers.engine_of(ASKED, "vllm-v1")

@@ -134,7 +134,7 @@ def test_bad_input_gets_one_sentence(
 
 
 def test_markdown_escapes_what_it_would_act_on() -> None:
-    assert markup.escaped("a*b_c [d](e) | f `g_h` #") == r"a\*b\_c \[d\](e) \| f `g_h` \#"
+    assert markup.escape_markdown("a*b_c [d](e) | f `g_h` #") == r"a\*b\_c \[d\](e) \| f `g_h` \#"
 
 
 class TestPictures:

@@ -57,13 +57,13 @@ def test_times_of_a_stay_are_in_order_and_end_with_the_run():
     assert (film.admitted_s <= film.decoding_s).all()
     assert (film.decoding_s <= film.left_s).all()
     assert film.left_s.max() == film.end_s
-    assert not film.cut
+    assert not film.goes_on
 
 
 def test_a_long_run_is_cut_at_a_stay_and_says_so():
     results = run()
     film = pool_film.film(results, BLOCK_TOKENS, most_stays=40)
-    assert film.cut
+    assert film.goes_on
     assert film.end_s == results.stays.admitted_s[40]
     request, _ = held(film, film.end_s * 0.999)
     assert request.tolist() == pool_picture.holders(results, film.end_s * 0.999, BLOCK_TOKENS).request.tolist()

@@ -16,8 +16,8 @@ from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import resolve
 from kvmodel.simulation import remedies, remedy_rungs, simulate
-from kvmodel.simulation.remedies import Row, ladder, ordered
-from kvmodel.simulation.remedy_rungs import Server, all_rungs, changed, rungs, settings_of
+from kvmodel.simulation.remedies import Row, ladder, ranking
+from kvmodel.simulation.remedy_rungs import Server, all_rungs, rungs, server_on, settings_of
 from kvmodel.simulation.simulate import Engine
 from kvmodel.simulation.workload import named, workload
 
@@ -66,7 +66,7 @@ def test_every_rung_of_the_issue_is_there():
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_rung_changes_only_what_it_says(name):
     before = Server(Case(), SHORT)
-    after = changed(rung(name), before, CHAT)
+    after = server_on(rung(name), before, CHAT)
     differing = [
         tuple(key for key, value in vars(old).items() if vars(new)[key] != value)
         for old, new in ((before.case, after.case), (before.engine, after.engine))
@@ -75,7 +75,7 @@ def test_a_rung_changes_only_what_it_says(name):
 
 
 def blocks(name, engine=SHORT, **case):
-    return settings_of(changed(rung(name), Server(Case(**case), engine), CHAT)).num_blocks
+    return settings_of(server_on(rung(name), Server(Case(**case), engine), CHAT)).num_blocks
 
 
 def test_pools_by_hand():
@@ -92,7 +92,7 @@ def test_pools_by_hand():
 
 
 def test_twice_the_gpus_hold_half_of_each_block_and_of_the_weights():
-    before, after = Server(Case(), SHORT), changed(rung("tp-2"), Server(Case(), SHORT), CHAT)
+    before, after = Server(Case(), SHORT), server_on(rung("tp-2"), Server(Case(), SHORT), CHAT)
     assert simulate.block_bytes(after.case) == simulate.block_bytes(before.case) / 2
     freed = simulate.pool_bytes(after.case, SHORT) - simulate.pool_bytes(before.case, SHORT)
     assert freed > weights.weight_bytes(catalog.model("llama-3-8b")) / 2  # and some activations
@@ -110,7 +110,9 @@ def test_a_given_pool_grows_as_the_whole_one_does(name):
 @pytest.mark.parametrize("model_id", ["llama-3-8b", "opt-13b", "deepseek-v3", "mixtral-8x7b", "gemma-3-27b"])
 def test_four_bits_change_weights_and_nothing_else_of_a_model(model_id):
     model = catalog.model(model_id)
-    case = changed(rung("weights-4bit"), Server(Case(model=model_id, gpu="h200-sxm-141gb", tp=8), Engine()), CHAT).case
+    case = server_on(
+        rung("weights-4bit"), Server(Case(model=model_id, gpu="h200-sxm-141gb", tp=8), Engine()), CHAT
+    ).case
     narrow = catalog.model(case.model)
     assert weights.weight_bytes(narrow) == pytest.approx(weights.four_bit_bytes(model))
     assert narrow.kv_layers == model.kv_layers
@@ -125,9 +127,9 @@ def test_four_bits_change_weights_and_nothing_else_of_a_model(model_id):
 def test_max_num_seqs_is_what_the_pool_holds_to_their_end():
     """1,000 + 100 tokens: 6,000 blocks of 16 hold 87 of them."""
     even = workload(CHAT.prompt_tokens * 0 + 1000, CHAT.output_tokens * 0 + 100, CHAT.arrival_s)
-    assert changed(rung("max-num-seqs"), Server(Case(), SHORT), even).engine.max_num_seqs == 96000 // 1100
+    assert server_on(rung("max-num-seqs"), Server(Case(), SHORT), even).engine.max_num_seqs == 96000 // 1100
     with pytest.raises(CaseError, match=r"max_num_seqs: the pool holds 87 .* no more than 50 run; nothing to lower"):
-        changed(rung("max-num-seqs"), Server(Case(), replace(SHORT, max_num_seqs=50)), even)
+        server_on(rung("max-num-seqs"), Server(Case(), replace(SHORT, max_num_seqs=50)), even)
 
 
 ALREADY = {
@@ -142,7 +144,7 @@ ALREADY = {
 @pytest.mark.parametrize("name", ALREADY)
 def test_a_rung_that_cannot_be_says_why_and_the_others_go_on(name):
     case, engine = ALREADY[name]
-    found = by_id(remedies.tried(case, named("chat", 20), engine=engine, only=(name, "watermark-2")))
+    found = by_id(remedies.rows(case, named("chat", 20), engine=engine, only=(name, "watermark-2")))
     assert found[name].problem
     assert isnan(found[name].preemptions)
     assert not found["watermark-2"].problem
@@ -150,9 +152,9 @@ def test_a_rung_that_cannot_be_says_why_and_the_others_go_on(name):
 
 
 def test_weights_that_are_narrow_already():
-    narrow = changed(rung("weights-4bit"), Server(Case(), SHORT), CHAT)
+    narrow = server_on(rung("weights-4bit"), Server(Case(), SHORT), CHAT)
     with pytest.raises(CaseError, match="as narrow as 4 bits already"):
-        changed(rung("weights-4bit"), narrow, CHAT)
+        server_on(rung("weights-4bit"), narrow, CHAT)
 
 
 def test_a_pool_that_weights_leave_no_room_for_is_one_sentence():
@@ -191,7 +193,7 @@ def test_swap_does_not_lower_the_number_of_preemptions(name, kwargs, pool):
 
 @pytest.mark.parametrize(("name", "kwargs", "pool"), LOADS)
 def test_waiting_never_preempts(name, kwargs, pool):
-    found = by_id(remedies.tried(Case(), named(name, 200, **kwargs), engine=Engine(num_blocks=pool), only=("wait",)))
+    found = by_id(remedies.rows(Case(), named(name, 200, **kwargs), engine=Engine(num_blocks=pool), only=("wait",)))
     assert found["as-is"].preemptions > 0
     assert found["wait"].preemptions == 0
 
@@ -199,8 +201,8 @@ def test_waiting_never_preempts(name, kwargs, pool):
 @pytest.mark.parametrize(("name", "kwargs", "pool"), LOADS)
 def test_more_pool_means_fewer_preemptions(name, kwargs, pool):
     grown = ("utilization", "fp8-kv", "weights-4bit", "tp-2", "tp-4")
-    rows = tuple(remedies.tried(Case(), named(name, 300, **kwargs), engine=Engine(num_blocks=pool), only=grown))
-    for row in ordered(rows, "preemptions"):
+    rows = tuple(remedies.rows(Case(), named(name, 300, **kwargs), engine=Engine(num_blocks=pool), only=grown))
+    for row in ranking(rows, "preemptions"):
         assert row.effect != "harms", row.id
     assert by_id(rows)["fp8-kv"].preemptions < rows[0].preemptions
 
@@ -237,7 +239,7 @@ def test_what_a_rung_needs(rows):
 
 
 def test_host_memory_is_of_all_gpus_together():
-    found = by_id(remedies.tried(Case(tp=2), named("chat", 10), engine=Engine(host_gib=10), only=("offload",)))
+    found = by_id(remedies.rows(Case(tp=2), named("chat", 10), engine=Engine(host_gib=10), only=("offload",)))
     assert found["offload"].host_gib == pytest.approx(10, abs=0.01)
 
 
@@ -257,7 +259,7 @@ AS_IS = made("as-is")
 
 
 def placed(*rows, objective="preemptions"):
-    return [row.id for row in ordered((AS_IS, *rows), objective)[1:]]
+    return [row.id for row in ranking((AS_IS, *rows), objective)[1:]]
 
 
 def test_cheap_before_dear_among_those_that_help():
@@ -279,7 +281,7 @@ def test_what_changes_little_comes_after_what_helps_and_harm_last():
 
 def test_a_count_of_a_hundred_is_good_to_ten():
     """Twice the root of 100: 85 is chance, 79 is not."""
-    found = by_id(ordered((AS_IS, made("chance", after=85), made("real", after=79)), "preemptions"))
+    found = by_id(ranking((AS_IS, made("chance", after=85), made("real", after=79)), "preemptions"))
     assert (found["chance"].effect, found["real"].effect) == ("little", "helps")
     assert found["real"].gain == pytest.approx(0.21)
 
@@ -287,19 +289,19 @@ def test_a_count_of_a_hundred_is_good_to_ten():
 def test_swap_is_held_against_recomputing_in_the_same_engine():
     v0 = made("recompute-v0", after=30)
     swap = made("swap", "memory", after=29, beside="recompute-v0")
-    last, compared = ordered((AS_IS, v0, swap), "preemptions")[1:]
+    last, compared = ranking((AS_IS, v0, swap), "preemptions")[1:]
     assert (last.id, last.effect, last.place) == ("swap", "little", 1)
     assert (compared.id, compared.effect, compared.place) == ("recompute-v0", "helps", None)
 
 
 def test_a_server_that_gets_nowhere_gains_everything():
     stuck = replace(AS_IS, outcome="request 1 does not fit although nothing runs", preemptions=nan)
-    assert by_id(ordered((stuck, made("cure")), "preemptions"))["cure"].gain == inf
+    assert by_id(ranking((stuck, made("cure")), "preemptions"))["cure"].gain == inf
 
 
 @pytest.mark.parametrize("objective", remedies.OBJECTIVES)
 def test_each_objective_has_an_order_of_the_same_rows(rows, objective):
-    order = ordered(rows, objective)
+    order = ranking(rows, objective)
     assert {row.id for row in order} == {row.id for row in rows}
     assert order[0].id == "as-is"
     assert [row.place for row in order if row.place] == list(range(1, len(rows) - 1))

@@ -159,12 +159,12 @@ def test_loads_of_a_case_fall_off_the_cliff_with_their_layout():
     small, large = (inputs_of(**case, layout=layout) for layout in ("per-layer", "contiguous"))
     size = 4096 * 80 * 2 * 128 * 2  # bytes on each GPU: one KV head of 128, K and V, two bytes
     slow_s = 256 * 80 * 0.53e-6 + size / 7.95e9
-    assert costs.load(small, 4096).copied.seconds == pytest.approx(slow_s)
-    assert costs.load(large, 4096).copied.seconds == pytest.approx(
+    assert costs.load(small, 4096).copy.seconds == pytest.approx(slow_s)
+    assert costs.load(large, 4096).copy.seconds == pytest.approx(
         256 * 0.08e-6 + size / 25e9
     )  # eight share the host's 200 GB/s
     vllm = inputs_of(**case | {"copy_method": "auto", "policy": "vllm-v1-offload"}, layout="per-layer")
-    assert costs.load(vllm, 4096).copied.seconds == pytest.approx(256 * 80 * 0.21e-6 + size / 25e9)
+    assert costs.load(vllm, 4096).copy.seconds == pytest.approx(256 * 80 * 0.21e-6 + size / 25e9)
 
 
 def test_break_even_bytes_per_copy_stops_at_the_cliff():
@@ -194,7 +194,7 @@ def test_a_copy_kernel_takes_its_share_of_the_gpu():
     loaded = 4096 - split.recomputed_tokens
     own_s = costs.prefill_marginal_s(kernel, split.recomputed_tokens, 0)
     assert split.gpu_s == pytest.approx(
-        float(own_s + costs.load(kernel, loaded).copied.gpu_s + costs.copied_out(kernel, 4096).gpu_s)
+        float(own_s + costs.load(kernel, loaded).copy.gpu_s + costs.copy_out(kernel, 4096).gpu_s)
     )
 
 
@@ -215,12 +215,12 @@ def test_pinning_is_paid_once_for_the_longest_context():
 
 def test_a_load_of_today_has_the_engines_time_and_the_step_to_its_token():
     inputs, kernels = inputs_of(gpu="h100-sxm5-80gb"), inputs_of(gpu="h100-sxm5-80gb", timing="kernels")
-    copying_s = costs.load(inputs, 4096).copied.seconds
+    copying_s = costs.load(inputs, 4096).copy.seconds
     assert costs.load(inputs, 4096).load_s == pytest.approx(copying_s + 0.0022 + 256 * 5e-6)
     assert costs.load(inputs, 4096).in_s - costs.load(inputs, 4096).load_s == pytest.approx(float(inputs.next_token_s))
     assert 0.005 < inputs.next_token_s < 0.009  # 16 GB of weights at 3.35 TB/s, and launches
     assert costs.load(inputs, 0).in_s == costs.load(inputs, 0).load_s == 0
-    assert costs.load(kernels, 4096).in_s == costs.load(kernels, 4096).copied.seconds
+    assert costs.load(kernels, 4096).in_s == costs.load(kernels, 4096).copy.seconds
     recomputes = at(inputs, offload_prompt_only=True)
     prompt = costs.load(inputs, 3072).load_s + costs.prefill_alone_s(inputs, 1024, 3072)
     assert strategies.offload(recomputes).victim_delay_s == pytest.approx(float(prompt))  # the prefill gives the token
