@@ -281,7 +281,7 @@ def test_as_nobody_without_a_home_in_a_tree_that_cannot_be_written(start: Start)
 WITHOUT_NETWORK = """
 import os, subprocess, sys, time
 sys.path.insert(0, {root!r})
-from tests.hosting.replicas import ask, visit
+from tests.helpers.replicas import ask, visit
 server = subprocess.Popen([sys.executable, "serve.py"], cwd={root!r}, env=os.environ | {{"KV_EXPLORER_PORT": "8501"}})
 try:
     for _ in range(200):
