@@ -27,7 +27,7 @@ from explorer.frame import PAGES
 from kvmodel import catalog, charts
 from kvmodel.charts import pictures
 from kvmodel.inputs.case import DEFAULTS, OPTIONS
-from tests.helpers.machine import missing
+from tests.helpers.machine import missing, wait_for
 from tests.helpers.replicas import ROOT, Replica, ask, run_script, visit, visitor
 from tests.hosting.conftest import Start
 
@@ -194,7 +194,7 @@ def test_more_connections_than_allowed_are_turned_away(start: Start) -> None:
         connection.close()
     for client in idle:
         client.close()
-    time.sleep(1)
+    wait_for(lambda: ask(f"{small.url}/").status == 200)
     answers_the_next_visitor(small)
 
 
