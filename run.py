@@ -3,7 +3,7 @@
 
 usage: python3 run.py [app] [streamlit options]   set up, then start the app on this machine
        python3 run.py serve [--check]             set up, then start the hosted form (docs/hosting.md)
-       python3 run.py test [pytest options]       set up, then run the tests
+       python3 run.py test [pytest options]       set up, then run the tests: without options all, two at a time
        python3 run.py setup                       set up only; the last line is the interpreter's path
 
 Packages go into .venv beside this file, and are installed anew only when a lock file or Python changed.
@@ -47,6 +47,7 @@ APP_LOCK = "requirements.lock"
 TEST_LOCK = "requirements-dev.lock"  # holds all of APP_LOCK
 # The interpreter behind .venv when run.py is itself started with .venv/bin/python.
 BASE_PYTHON = getattr(sys, "_base_executable", sys.executable)
+ALL_TESTS = ["-n", "2"]  # two processes: more get in each other's way in the tests of servers and browsers
 VENV_PACKAGES = [f"python{sys.version_info[0]}.{sys.version_info[1]}-venv", "python3-venv"]
 PIP_OPTION_TO_UV = {"index-url": "UV_DEFAULT_INDEX", "extra-index-url": "UV_INDEX", "cert": "SSL_CERT_FILE"}
 
@@ -239,7 +240,7 @@ def main(arguments: list[str]) -> None:
         become("-m", "serve", *rest)
     elif verb == "test":
         set_up(TEST_LOCK)
-        become("-m", "pytest", *rest)
+        become("-m", "pytest", *(rest or ALL_TESTS))
     elif verb == "setup" and not rest:
         set_up(TEST_LOCK)
         print(PYTHON)

@@ -1,6 +1,7 @@
 """The layers, read from the syntax tree: who may import whom, where factors stand, what a page may not do."""
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ def app_files() -> list[Path]:
     return files("pages") + [path for path in (ROOT / "app.py",) if path.exists()]
 
 
+@functools.cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
@@ -80,10 +82,6 @@ def _is_module(name: str) -> bool:
     return place.with_suffix(".py").exists() or place.is_dir()
 
 
-def shown(paths: list[Path]) -> list[str]:
-    return [str(path.relative_to(ROOT)) for path in paths]
-
-
 def test_every_package_has_its_place_and_says_what_it_is():
     assert {package_of(path) for path in files("kvmodel")} - {"__init__", "__main__"} == set(RANK)
     assert len(LAYERS) <= 14
@@ -100,17 +98,16 @@ def test_no_folder_is_a_hall():
     assert max(counts.values()) <= MOST_FILES, counts
 
 
-@pytest.mark.parametrize("name", shown(files("kvmodel")))
-def test_a_package_imports_only_from_above_it(name):
-    path = ROOT / name
-    mine = package_of(path)
-    if path.parent == PACKAGE and mine in ("__init__", "__main__"):
-        return
-    for other in own_imports(path):
-        package = other.partition(".")[2].partition(".")[0]
-        if package and package != mine:  # `from kvmodel import __version__` is nobody's
-            assert RANK[package] < RANK[mine], f"{name} imports {other}"
-    assert not tops(path) & {"explorer", "pages", "app", "run", "tests", "benchmarks"}
+def test_a_package_imports_only_from_above_it():
+    for path in files("kvmodel"):
+        mine = package_of(path)
+        if path.parent == PACKAGE and mine in ("__init__", "__main__"):
+            continue
+        for other in own_imports(path):
+            package = other.partition(".")[2].partition(".")[0]
+            if package and package != mine:  # `from kvmodel import __version__` is nobody's
+                assert RANK[package] < RANK[mine], f"{path} imports {other}"
+        assert not tops(path) & {"explorer", "pages", "app", "run", "tests", "benchmarks"}, path
 
 
 def test_no_circle_of_files():
@@ -125,23 +122,23 @@ def test_no_circle_of_files():
         pytest.fail(f"imports run in a circle: {' -> '.join(error.args[1])}")
 
 
-@pytest.mark.parametrize("name", [name for name in shown(files("kvmodel")) if package_of(ROOT / name) in WITHOUT_NUMPY])
-def test_the_ground_and_the_catalog_do_without_numpy(name):
-    assert not tops(ROOT / name) & {"numpy", "pandas"}
+def test_the_ground_and_the_catalog_do_without_numpy():
+    for path in files("kvmodel"):
+        if package_of(path) in WITHOUT_NUMPY:
+            assert not tops(path) & {"numpy", "pandas"}, path
 
 
-@pytest.mark.parametrize("name", shown(files("kvmodel", "explorer", "benchmarks") + app_files()))
-def test_plotly_draws_in_charts_alone_and_streamlit_shows_in_the_app_alone(name):
-    path = ROOT / name
-    used = tops(path)
-    if not path.is_relative_to(PACKAGE / "charts"):
-        assert "plotly" not in used
-    if path.is_relative_to(PACKAGE):
-        assert not used & {"streamlit", "explorer", "pages", "app"}
-    if path.is_relative_to(ROOT / "explorer"):
-        assert not used & {"pages", "app"}
-    if path.is_relative_to(ROOT / "pages"):
-        assert not used & {"app"}
+def test_plotly_draws_in_charts_alone_and_streamlit_shows_in_the_app_alone():
+    for path in files("kvmodel", "explorer", "benchmarks") + app_files():
+        used = tops(path)
+        if not path.is_relative_to(PACKAGE / "charts"):
+            assert "plotly" not in used, path
+        if path.is_relative_to(PACKAGE):
+            assert not used & {"streamlit", "explorer", "pages", "app"}, path
+        if path.is_relative_to(ROOT / "explorer"):
+            assert not used & {"pages", "app"}, path
+        if path.is_relative_to(ROOT / "pages"):
+            assert not used & {"app"}, path
 
 
 @pytest.mark.parametrize("module", ["kvmodel", "kvmodel.cli.command_line"])
@@ -210,11 +207,11 @@ def test_the_search_for_factors(code, found):
     assert len(factor_lines(ast.parse(code))) == found
 
 
-@pytest.mark.parametrize("name", shown(files("kvmodel")))
-def test_conversion_factors_stand_in_units_alone(name):
-    if name != "kvmodel/units.py":
-        lines = factor_lines(tree_of(ROOT / name))
-        assert not lines, f"{name}: lines {lines}: take the factor from kvmodel.units"
+def test_conversion_factors_stand_in_units_alone():
+    for path in files("kvmodel"):
+        if path != PACKAGE / "units.py":
+            lines = factor_lines(tree_of(path))
+            assert not lines, f"{path}: lines {lines}: take the factor from kvmodel.units"
 
 
 ARITHMETIC = (

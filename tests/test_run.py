@@ -142,6 +142,7 @@ class TestUsage:
             (["--server.port=1"], run.APP_LOCK, [*START, "--server.port=1"]),
             (["app", "--help"], run.APP_LOCK, [*START, "--help"]),
             (["serve", "--check"], run.APP_LOCK, ["serve", "--check"]),
+            (["test"], run.TEST_LOCK, ["pytest", "-n", "2"]),
             (["test", "-k", "units"], run.TEST_LOCK, ["pytest", "-k", "units"]),
         ],
     )

@@ -1,4 +1,4 @@
-"""What only a browser shows: cold links, inputs kept from page to page, links between pages, no outside request."""
+"""What only a browser shows: inputs kept from page to page, links between pages, no outside request."""
 
 import json
 import re
@@ -7,49 +7,18 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from explorer.frame import PAGES
 from kvmodel.inputs.case import Case
 from kvmodel.metrics import samples
 from kvmodel.simulation import servers
 from kvmodel.simulation.servers import Demand, Pressure
 from tests.helpers import pool_picture
 
-PATHS = {
-    "home": "/",
-    "kv_size": "/kv_size",
-    "roofline": "/roofline",
-    "crossover": "/crossover",
-    "scenarios": "/scenarios",
-    "capacity": "/capacity",
-    "pressure": "/pressure?requests=100",
-    "diagnose": "/diagnose?sample=pressure",
-    "claims": "/claims?claim=A10",
-}
 CHART = ".js-plotly-plot .main-svg, svg.live-plot"
 expect.set_options(timeout=30_000)  # the machine may be busy
 
 
 def query(page: Page) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
-
-
-@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-def test_a_cold_link_opens_its_page_and_asks_nobody_else(page: Page, foreign_requests: list[str], path: str) -> None:
-    page.goto(path)
-    expect(page.locator(CHART).first).to_be_visible()
-    expect(page.get_by_test_id("stSidebar").get_by_role("link")).to_have_count(len(PAGES))
-    expect(page.locator("[data-testid=stException]")).to_have_count(0)
-    assert foreign_requests == []
-
-
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)], ids=["wide", "phone"])
-@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
-def test_nothing_sticks_out_sideways(page: Page, path: str, width: int, height: int) -> None:
-    page.set_viewport_size({"width": width, "height": height})
-    page.goto(path)
-    expect(page.locator(CHART).first).to_be_visible()
-    wider_by = page.get_by_test_id("stMain").evaluate("main => main.scrollWidth - main.clientWidth")
-    assert wider_by <= 0
 
 
 def test_inputs_go_with_the_reader_from_page_to_page(page: Page) -> None:

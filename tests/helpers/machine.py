@@ -1,6 +1,8 @@
 """What tests that start programs ask of the machine they run on."""
 
+import itertools
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +10,11 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
-from benchmarks.server import free_ports
-
 T = TypeVar("T")
+# Of each process of a run (pytest-xdist counts them), below those that the system gives to clients on Linux and macOS.
+PORTS_OF_A_PROCESS = 5_000
+FIRST_PORT = 10_000 + PORTS_OF_A_PROCESS * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+untried = itertools.cycle(range(FIRST_PORT, FIRST_PORT + PORTS_OF_A_PROCESS))
 
 
 def missing(what: str) -> NoReturn:
@@ -20,8 +24,23 @@ def missing(what: str) -> NoReturn:
     pytest.skip(what)
 
 
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 def free_port() -> int:
-    return free_ports(1)[0]
+    """One that no other test takes, at once or later."""
+    return next(filter(is_free, untried))
+
+
+def free_ports(number: int) -> range:
+    """Ports that follow each other."""
+    first, *others = (free_port() for _ in range(number))
+    return range(first, first + number) if others == [*range(first + 1, first + number)] else free_ports(number)
 
 
 def runs(pid: int) -> bool:

@@ -23,7 +23,7 @@ from kvmodel import charts, files
 from kvmodel.charts import pictures
 from kvmodel.inputs.case import Case
 from kvmodel.metrics import exposition
-from tests.helpers.machine import free_port, missing
+from tests.helpers.machine import free_port, missing, wait_for
 from tests.helpers.replicas import ROOT, Replica, ask, in_a_loop, visit
 from tests.hosting.conftest import Start
 
@@ -110,16 +110,19 @@ def test_no_path_leads_out_of_the_folder(replica: Replica) -> None:
 
 
 def test_small_answers_are_sent_at_once(replica: Replica) -> None:
-    """Nagle's delay would show as 40 ms on some of the answers that are sent in two pieces."""
+    """Nagle's delay would show as 40 ms on some of the answers that are sent in two pieces, however often one tries."""
     connection = http.client.HTTPConnection("127.0.0.1", replica.port, timeout=10)
-    times = []
-    for _ in range(30):
-        start = time.perf_counter()
-        connection.request("GET", "/healthz")
-        connection.getresponse().read()
-        times.append(time.perf_counter() - start)
+    medians = []
+    while not medians or medians[-1] >= 0.035:
+        assert len(medians) < 10, medians
+        times = []
+        for _ in range(30):
+            start = time.perf_counter()
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            times.append(time.perf_counter() - start)
+        medians.append(sorted(times)[15])
     connection.close()
-    assert sorted(times)[15] < 0.035
 
 
 def test_a_body_without_announced_length_is_cut_off(replica: Replica) -> None:
@@ -192,14 +195,16 @@ class TestChartsByAddress:
         if not pictures.available():
             missing("no kaleido, Chrome or Chromium on this machine")
         url = f"{replica.url}/charts/block-size.svg?tokens=5000"
+        start = time.perf_counter()
         first = ask(url)
+        drawn_s = time.perf_counter() - start
         assert first.status == 200, first.text
         assert first.headers["content-type"].startswith("image/svg+xml")
         assert first.body.startswith(b"<svg")
         start = time.perf_counter()
         again = ask(f"{replica.url}/charts/block-size.svg?v=1&tokens=5000&model=llama-3-8b")
         assert again.body == first.body
-        assert time.perf_counter() - start < 0.5, "the same Case in other words is the same picture"
+        assert time.perf_counter() - start < 0.5 * drawn_s, "the same Case in other words is the same picture"
         assert ask(url, If_None_Match=first.headers["etag"]).status == 304
 
     def test_a_png_has_twice_the_pixels(self, replica: Replica) -> None:
@@ -258,10 +263,11 @@ def test_logs_hold_paths_but_nothing_of_what_a_visitor_gave(start: Start) -> Non
     ask(f"{own.url}/charts/crossover.csv?tokens=424242&model=secret-model", Referer="https://secret.example/")
     ask(f"{own.url}/roofline?tokens=424242")
     visit(own.port, "tokens=424242&model=secret-model&foo=secret", page="roofline")
-    time.sleep(0.3)
+    wait_for(lambda: "GET /roofline 200" in own.log.read_text())
+    ask(f"{own.url}/kv_size")
+    wait_for(lambda: "GET /kv_size 200" in own.log.read_text())  # what came before it is written
     written = own.log.read_text()
     assert "GET /charts/crossover.csv 400" in written
-    assert "GET /roofline 200" in written
     for given in ("424242", "secret"):
         assert given not in written
 
@@ -285,8 +291,7 @@ def test_an_exception_is_logged_without_its_message(capsys: pytest.CaptureFixtur
 
 def test_one_line_a_request_whatever_its_path(replica: Replica) -> None:
     ask(f"{replica.url}/a%0Afaked%20INFO%20line")
-    time.sleep(0.2)
-    assert "faked" in replica.log.read_text()
+    wait_for(lambda: "faked" in replica.log.read_text())
     assert not any(line.startswith("faked") for line in replica.log.read_text().splitlines())
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.server import free_ports
-from tests.helpers.machine import free_port, missing
+from tests.helpers.machine import free_port, free_ports, missing, wait_for
 from tests.helpers.replicas import HOST, ROOT, Replica, ask, visit
 from tests.hosting.conftest import Start
 
@@ -159,11 +158,12 @@ def test_charts_are_limited_for_one_address(site: Site) -> None:
 
 
 def test_nginx_logs_no_query(site: Site) -> None:
+    def written() -> str:
+        return "".join(path.read_text() for path in site.folder.glob("*.log"))
+
     site.get("/kv/roofline?tokens=777777")
-    time.sleep(0.2)
-    written = "".join(path.read_text() for path in site.folder.glob("*.log"))
-    assert "/kv/roofline" in written
-    assert "777777" not in written
+    wait_for(lambda: "/kv/roofline" in written())
+    assert "777777" not in written()
 
 
 def test_the_other_replica_serves_the_same_link_when_one_is_killed(site: Site) -> None:

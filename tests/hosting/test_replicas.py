@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.server import free_ports
-from tests.helpers.machine import runs, wait_for
+from tests.helpers.machine import free_port, free_ports, runs, wait_for
 from tests.helpers.replicas import ROOT, Replica, visit, wait_until_ready
 from tests.hosting.conftest import Start
 
@@ -100,7 +99,7 @@ def test_one_that_cannot_live_is_not_started_without_pause() -> None:
 
 
 def test_streamlit_runs_one_alone() -> None:
-    port = free_ports(1)[0]
+    port = free_port()
     ended = subprocess.run(
         [sys.executable, "-m", "streamlit", "run", "serve.py", "--server.headless=true", f"--server.port={port}"],
         cwd=ROOT, env=os.environ | {"KV_EXPLORER_REPLICAS": "2"}, capture_output=True, text=True, timeout=60,
