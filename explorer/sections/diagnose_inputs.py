@@ -114,12 +114,12 @@ def read() -> dict[str, Any]:
         url = prometheus_http.configured_servers().get(state["server"])
         if url is None:
             raise CaseError(prose.text("diagnose", "no_server"))
-        return from_prometheus.diagnose(url, state["window"], match=state["match"] or None, known=server_facts())
+        return from_prometheus.diagnose(url, state["window"], match=state["match"] or None, facts=server_facts())
     first, second = (scrape_text(state["source"], field) for field in SCRAPE_FIELDS[:2])
     if not first:
         raise CaseError(prose.text("diagnose", "nothing"))
     return from_scrapes.diagnose(
-        first, second or None, seconds=state["seconds"] if second else None, known=server_facts()
+        first, second or None, seconds=state["seconds"] if second else None, facts=server_facts()
     )
 
 
@@ -137,10 +137,10 @@ def scrape_text(source: str, field: str) -> bytes | str:
     return file.getvalue() if file is not None else b""
 
 
-def server_facts() -> from_scrapes.Known:
+def server_facts() -> from_scrapes.ServerFacts:
     """What the visitor adds to the metrics."""
     model, gpu, tp, gpu_hour, version = (st.session_state.get(f"server_{field}") for field in SERVER_FIELDS)
-    return from_scrapes.Known({"model": model, "gpu": gpu, "tp": tp}, version or None, gpu_hour)
+    return from_scrapes.ServerFacts({"model": model, "gpu": gpu, "tp": tp}, version or None, gpu_hour)
 
 
 def page_text(sentence: str) -> str:
