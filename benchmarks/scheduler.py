@@ -24,7 +24,7 @@ from kvmodel.scheduler.vllm import VLLM_V1
 from kvmodel.simulation import remedies
 from kvmodel.simulation.simulate import SCHEDULERS, Engine, engine_settings, simulate, step_inputs
 from kvmodel.simulation.step_clock import StepTimes
-from kvmodel.simulation.workload import Workload, fixed, named, names, poisson, workload
+from kvmodel.simulation.workload import Workload, by_name, fixed, names, poisson, workload
 
 ROUNDS = 9
 RATE = 4.0  # requests a second
@@ -59,12 +59,14 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 def remedies_and_schedulers() -> None:
     """The slowest of the named workloads that each scheduler takes, in a pool that preempts."""
-    chat = named("chat", 500, requests_per_s=8)
+    chat = by_name("chat", 500, requests_per_s=8)
     small = Engine(num_blocks=6000)
     print(f"remedies of 500 requests: {cpu_s(lambda: remedies.ladder(Case(), chat, engine=small)):.1f} s")
     for scheduler_name in SCHEDULERS:
         times_s = {
-            name: cpu_s(partial(simulate, Case(), named(name, 500), Engine(scheduler=scheduler_name, num_blocks=6000)))
+            name: cpu_s(
+                partial(simulate, Case(), by_name(name, 500), Engine(scheduler=scheduler_name, num_blocks=6000))
+            )
             for name in names()
         }
         slowest = max(times_s, key=lambda name: times_s[name])

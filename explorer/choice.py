@@ -12,20 +12,20 @@ def one_of(key: str, label: str, names: Mapping[str, str]) -> str:
 
     (Streamlit's own binding would write the names into the URL.)
     """
-    state, written = st.session_state, f"{key}_written"
-    given, first = st.query_params.get(key), next(iter(names))
-    if key not in state or given != state.get(written):  # a link, or the browser's Back
-        state[key] = given if given in names else first
-    picked = st.segmented_control(
+    state, last_key = st.session_state, f"{key}_written"
+    option_in_url, first = st.query_params.get(key), next(iter(names))
+    if key not in state or option_in_url != state.get(last_key):  # a link, or the browser's Back
+        state[key] = option_in_url if option_in_url in names else first
+    selection = st.segmented_control(
         label, list(names), format_func=lambda name: quiet(names[name]), key=key, required=True
     )
-    chosen = picked or first
-    if chosen != first:
-        st.query_params[key] = chosen
-    elif given is not None:
+    option = selection or first
+    if option != first:
+        st.query_params[key] = option
+    elif option_in_url is not None:
         del st.query_params[key]
-    state[written] = st.query_params.get(key)
-    return chosen
+    state[last_key] = st.query_params.get(key)
+    return option
 
 
 def quiet(label: str) -> str:

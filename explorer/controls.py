@@ -34,34 +34,34 @@ STEPS = {"tokens": 512, "decode_batch": 8, "max_num_batched_tokens": 512, "gener
 FINE_STEPS = {"gemm_efficiency": 0.01}
 MORE_COLUMNS = 4
 TP_OPTIONS = (1, 2, 4, 8, 16, 32, 64)
-COMPARED = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
+COMPARED_MODELS = ("llama-2-7b", "llama-3-8b", "llama-3-70b", "gemma-3-27b", "deepseek-v3", "gpt-oss-20b")
 # Session state: what the widgets held, on which page, and what the URL was given.
-KEPT, KEPT_ON, WRITTEN = "inputs_kept", "inputs_kept_on", "inputs_written"
+LAST_INPUTS, LAST_PAGE, LAST_QUERY = "inputs_kept", "inputs_kept_on", "inputs_written"
 ONLY = "only"  # in the URL: the inputs whose controls a link shows, all others hidden
 TOUCHED = "inputs_touched"  # the reader has just changed a widget: the URL is late then, not another link
 
 
 def comparison(answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGenerator) -> Comparison:
     """Draw the controls, price the Case they make, and say so and stop where it cannot be priced."""
-    own = controls.container()  # not above the answer, which must not jump under the hand on a slider
-    chosen = inputs(answer, controls, rest)
+    line_place = controls.container()  # not above the answer, which must not jump under the hand on a slider
+    values = inputs(answer, controls, rest)
     with answer:
         try:
-            result = priced(case_from(chosen))
+            result = comparison_of(case_from(values))
         except CaseError as error:
-            st.warning(prose.plain(str(error)))
+            st.warning(prose.escaped(str(error)))
             st.stop()
         for note in result.notes:
-            st.info(prose.plain(note))
-    with own:
-        own_figures(result.case)
+            st.info(prose.escaped(note))
+    with line_place:
+        calibration_line(result.case)
     with controls:
-        share.copy_link(result.case)
+        share.copy_address(result.case)
     return result
 
 
 @functools.lru_cache(maxsize=256)
-def priced(case: Case) -> Comparison:
+def comparison_of(case: Case) -> Comparison:
     """A Case with its numbers, kept for the next run: most change nothing in it, and many visitors begin with one."""
     return compare_case(case)
 
@@ -70,19 +70,19 @@ def inputs(
     answer: DeltaGenerator, controls: DeltaGenerator, rest: DeltaGenerator, fields: Sequence[str] | None = None
 ) -> dict[str, Any]:
     """Draw the controls, of all inputs or of some; gives the values of all, which the URL holds from then on."""
-    shown, unknown = only()
-    news = page_keys.notices(st.query_params.to_dict()) if in_url() != st.session_state.get(WRITTEN) else []
+    visible, unknown = only()
+    news = page_keys.notices(st.query_params.to_dict()) if in_url() != st.session_state.get(LAST_QUERY) else []
     with answer:
         for sentence in news:
-            st.info(prose.plain(sentence))
+            st.info(prose.escaped(sentence))
         for sentence in (*unknown, *restore(in_url())):
-            st.warning(prose.plain(sentence))
-    chosen = draw(controls, rest, shown or fields)
-    if shown:
+            st.warning(prose.escaped(sentence))
+    values = draw(controls, rest, visible or fields)
+    if visible:
         controls.button(prose.label("controls", "all"), on_click=show_all, key="all_inputs", type="tertiary")
-    st.session_state[KEPT], st.session_state[KEPT_ON] = chosen, st.session_state[PAGE]
-    write_url(chosen)
-    return chosen
+    st.session_state[LAST_INPUTS], st.session_state[LAST_PAGE] = values, st.session_state[PAGE]
+    write_url(values)
+    return values
 
 
 def only() -> tuple[tuple[str, ...], list[str]]:
@@ -90,16 +90,16 @@ def only() -> tuple[tuple[str, ...], list[str]]:
 
     It goes with the reader to other pages, as the inputs do, until all are asked for.
     """
-    given = st.query_params.get(ONLY)
-    if given is None and st.session_state.get(KEPT_ON) != st.session_state[PAGE]:
-        given = st.session_state.get(ONLY)
-    st.session_state[ONLY] = given
-    if given is None:
+    names_text = st.query_params.get(ONLY)
+    if names_text is None and st.session_state.get(LAST_PAGE) != st.session_state[PAGE]:
+        names_text = st.session_state.get(ONLY)
+    st.session_state[ONLY] = names_text
+    if names_text is None:
         return (), []
-    st.query_params[ONLY] = given
-    names = [name.strip() for name in given.split(",") if name.strip()]
+    st.query_params[ONLY] = names_text
+    names = [name.strip() for name in names_text.split(",") if name.strip()]
     if not names or set(names) - set(FIELDS):
-        return (), [prose.text("controls", "only_wrong", {"given": given[:LONGEST_ECHO]})]
+        return (), [prose.text("controls", "only_wrong", {"given": names_text[:LONGEST_ECHO]})]
     return tuple(field for field in FIELDS if field in names), []
 
 
@@ -109,22 +109,22 @@ def show_all() -> None:
     st.query_params.pop(ONLY, None)
 
 
-def own_figures(case: Case) -> None:
+def calibration_line(case: Case) -> None:
     """One line while figures of the reader's stand in place of the model's, and the way back."""
-    own = own_figure_texts(case)
-    if not own:
+    values = own_figure_texts(case)
+    if not values:
         return
-    named = [prose.text("controls", f"own.{field}", {"value": value}) for field, value in own.items()]
+    texts = [prose.text("controls", f"own.{field}", {"value": value}) for field, value in values.items()]
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(prose.text("controls", "calibrated", {"figures": ", ".join(named)}), width="content")
+        st.markdown(prose.text("controls", "calibrated", {"figures": ", ".join(texts)}), width="content")
         st.button(
-            prose.label("controls", "uncalibrate"), on_click=use, args=(dict.fromkeys(own),), key="uncalibrate"
+            prose.label("controls", "uncalibrate"), on_click=use, args=(dict.fromkeys(values),), key="uncalibrate"
         )  # fmt: skip
 
 
 def use(values: Mapping[str, Any]) -> None:
     """Put some inputs into the controls: a button's callback."""
-    st.session_state[KEPT] = st.session_state.get(KEPT, DEFAULTS) | values
+    st.session_state[LAST_INPUTS] = st.session_state.get(LAST_INPUTS, DEFAULTS) | values
     for field, value in values.items():
         st.session_state[field] = value
     st.session_state[TOUCHED] = True
@@ -135,47 +135,47 @@ def in_url() -> dict[str, str]:
     return {field: value for field, value in st.query_params.items() if field in DEFAULTS}
 
 
-def restore(link: Mapping[str, str]) -> list[str]:
+def restore(address: Mapping[str, str]) -> list[str]:
     """Fill the widgets before they are drawn; gives a sentence for each input of a link that cannot be taken."""
-    same_page = st.session_state.get(KEPT_ON) == st.session_state[PAGE]
+    same_page = st.session_state.get(LAST_PAGE) == st.session_state[PAGE]
     touched = st.session_state.pop(TOUCHED, False)
-    if dict(link) != st.session_state.get(WRITTEN) and (link or same_page) and not touched:
-        taken, sentences = accepted(link)
+    if dict(address) != st.session_state.get(LAST_QUERY) and (address or same_page) and not touched:
+        values, sentences = valid_values(address)
         for field in FIELDS:
-            st.session_state[field] = taken.get(field, DEFAULTS[field])
+            st.session_state[field] = values.get(field, DEFAULTS[field])
         return sentences
     if not same_page:  # new widgets would begin at their least value
-        kept = st.session_state.get(KEPT, DEFAULTS)
+        last_inputs = st.session_state.get(LAST_INPUTS, DEFAULTS)
         for field in FIELDS:
-            st.session_state[field] = kept[field]
+            st.session_state[field] = last_inputs[field]
     return []
 
 
 def touch(field: str) -> None:
     """A widget's callback: keeps its value even where the page is left before its script has run through."""
-    st.session_state[KEPT] = st.session_state.get(KEPT, DEFAULTS) | {field: st.session_state[field]}
+    st.session_state[LAST_INPUTS] = st.session_state.get(LAST_INPUTS, DEFAULTS) | {field: st.session_state[field]}
     st.session_state[TOUCHED] = True
 
 
-def accepted(link: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+def valid_values(address: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """What of a link makes a Case, as values, and a sentence for each input that does not."""
-    taken: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     sentences = []
-    for field in (name for name in FIELDS if name in link):  # the model comes first: tp is judged by it
+    for field in (name for name in FIELDS if name in address):  # the model comes first: tp is judged by it
         try:
-            taken[field] = getattr(case_from(taken | {field: link[field]}), field)
+            values[field] = getattr(case_from(values | {field: address[field]}), field)
         except CaseError as error:
             sentences.append(str(error))
-    return taken, sentences
+    return values, sentences
 
 
-def write_url(chosen: Mapping[str, Any]) -> None:
+def write_url(values: Mapping[str, Any]) -> None:
     """Keep the URL a link to what is shown."""
-    written = {field: str(value) for field, value in chosen.items() if value != DEFAULTS[field]}
-    for field in in_url().keys() - written.keys():
+    query = {field: str(value) for field, value in values.items() if value != DEFAULTS[field]}
+    for field in in_url().keys() - query.keys():
         del st.query_params[field]
-    st.query_params.update(written)
-    st.session_state[WRITTEN] = written
+    st.query_params.update(query)
+    st.session_state[LAST_QUERY] = query
 
 
 def draw(controls: DeltaGenerator, rest: DeltaGenerator, fields: Sequence[str] | None) -> dict[str, Any]:
@@ -184,25 +184,25 @@ def draw(controls: DeltaGenerator, rest: DeltaGenerator, fields: Sequence[str] |
     Those behind the toggle are drawn when it is on: they are a third of a page's time. Hidden ones keep their values.
     """
     with controls:
-        chosen = {field: widget(field) for field in fields or MAIN}
-        shown = not fields and st.toggle(prose.label("controls", "more"), key="more_inputs", persist_state="session")
-    if shown:
+        values = {field: widget(field) for field in fields or MAIN}
+        is_open = not fields and st.toggle(prose.label("controls", "more"), key="more_inputs", persist_state="session")
+    if is_open:
         columns = rest.columns(MORE_COLUMNS)
         for index, field in enumerate(MORE):
             with columns[index % MORE_COLUMNS]:
-                chosen[field] = widget(field)
-        return chosen
-    kept = st.session_state.get(KEPT, DEFAULTS)
-    for field in (name for name in FIELDS if name not in chosen):
+                values[field] = widget(field)
+        return values
+    last_inputs = st.session_state.get(LAST_INPUTS, DEFAULTS)
+    for field in (name for name in FIELDS if name not in values):
         # Out of the session's state: Streamlit copies all of it for every widget.
-        chosen[field] = st.session_state.pop(field, kept[field])
-    return chosen
+        values[field] = st.session_state.pop(field, last_inputs[field])
+    return values
 
 
 def widget(field: str) -> Any:
     """The widget of one Case field, filled from the session state, or with what it held while it was hidden."""
     if field not in st.session_state:
-        st.session_state[field] = st.session_state.get(KEPT, DEFAULTS)[field]
+        st.session_state[field] = st.session_state.get(LAST_INPUTS, DEFAULTS)[field]
     common: dict[str, Any] = {
         "label": prose.label("controls", field),
         "help": prose.detail("controls", field),
@@ -249,18 +249,22 @@ def preset(label: str, name: str) -> None:
 
 
 def set_preset(name: str) -> None:
-    kept = st.session_state.get(KEPT, DEFAULTS)
-    base = {field: st.session_state.get(field, kept[field]) for field in FIELDS}
-    set_all(preset_case(name, case_from(accepted({k: str(v) for k, v in base.items() if v is not None})[0])))
+    last_inputs = st.session_state.get(LAST_INPUTS, DEFAULTS)
+    base = {field: st.session_state.get(field, last_inputs[field]) for field in FIELDS}
+    set_all(preset_case(name, case_from(valid_values({k: str(v) for k, v in base.items() if v is not None})[0])))
 
 
 def keep_inputs() -> None:
     """This page has no inputs: those of the reader wait for the next page that has."""
-    st.session_state[KEPT_ON] = st.session_state[PAGE]
+    st.session_state[LAST_PAGE] = st.session_state[PAGE]
 
 
 def compared_models() -> list[str]:
     """Models drawn beside the chosen one on the KV page."""
     return st.multiselect(
-        prose.label("kv_size", "compare"), catalog.model_ids(), default=COMPARED, key="compare", bind="query-params"
+        prose.label("kv_size", "compare"),
+        catalog.model_ids(),
+        default=COMPARED_MODELS,
+        key="compare",
+        bind="query-params",
     )

@@ -13,7 +13,7 @@ from explorer import language, page_tables, prose
 
 ROOT = Path(__file__).resolve().parent.parent
 ICON = ROOT / "assets" / "icon.svg"
-SPOKEN_AND_REACHED = st.components.v2.component(
+PAGE_COMPONENT = st.components.v2.component(
     "page",
     html="<span></span>",
     css=(ROOT / "static" / "page.css").read_text(encoding="utf-8"),
@@ -40,11 +40,11 @@ PAGES = {
 def frame(page: str, draw: Callable[[], None]) -> None:
     """A page: its frame once a visit, and what its controls change, which alone is drawn again when they are moved."""
     heading(page)
-    redrawn(draw)
+    body(draw)
 
 
 @st.fragment
-def redrawn(draw: Callable[[], None]) -> None:
+def body(draw: Callable[[], None]) -> None:
     language.speak()
     page_tables.begin()
     draw()
@@ -67,7 +67,7 @@ def heading(page: str) -> None:
     if not st.context.is_embedded:
         navigation()
     st.title(prose.label(page, "title"))
-    SPOKEN_AND_REACHED(key="page", data={"language": language.current()})
+    PAGE_COMPONENT(key="page", data={"language": language.current()})
 
 
 def bare(page: str) -> None:

@@ -22,36 +22,36 @@ PROSE = Path(__file__).resolve().parent.parent / "assets" / "prose"
 
 def current() -> str:
     """The language that texts of this run are shown in."""
-    return _current.get() or chosen()
+    return _current.get() or session_language()
 
 
-def chosen() -> str:
+def session_language() -> str:
     """The session's language."""
     return str(st.session_state.get(LANGUAGE, DEFAULT))
 
 
 def restore() -> None:
     """Take the language that a link names, else keep the session's; the URL of every page then names it."""
-    named = st.query_params.get(PARAMETER)
-    if named in LANGUAGES and WIDGET not in st.session_state:
-        st.session_state[LANGUAGE] = named
+    code = st.query_params.get(PARAMETER)
+    if code in LANGUAGES and WIDGET not in st.session_state:
+        st.session_state[LANGUAGE] = code
     speak()
     write()
 
 
 def speak() -> None:
     """Show the texts of this run in the session's language."""
-    _current.set(chosen())
+    _current.set(session_language())
     words.speak(words_of(current()))
 
 
 @functools.cache
 def words_of(language: str) -> dict[str, str]:
     """English text -> its translation, of what kvmodel says; nothing for English."""
-    found: dict[str, str] = {}
+    translations: dict[str, str] = {}
     for file in sorted((PROSE / language / "words").glob("*.toml")):
-        found |= tomllib.loads(file.read_text(encoding="utf-8"))
-    return found
+        translations |= tomllib.loads(file.read_text(encoding="utf-8"))
+    return translations
 
 
 def choose() -> None:
@@ -64,8 +64,8 @@ def choose() -> None:
 
 def take() -> None:
     """The widget's callback, before the page is drawn."""
-    chosen = st.session_state[WIDGET]
-    st.session_state[LANGUAGE] = next(code for code, name in LANGUAGES.items() if name == chosen)
+    label = st.session_state[WIDGET]
+    st.session_state[LANGUAGE] = next(code for code, name in LANGUAGES.items() if name == label)
 
 
 def write() -> None:

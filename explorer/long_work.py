@@ -17,7 +17,7 @@ class Work:
 
     inputs: Any
     steps: Iterator[Any]
-    found: list[Any] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)
     over: bool = False
 
 
@@ -42,12 +42,12 @@ def results(name: str, inputs: Any, begin: Callable[[], Iterator[Any]], total: i
             bar = st.progress(0.0)
             st.button(prose.label("pressure", "stop"), key=f"{name}_stop", on_click=_stop, args=(key,))
         for step in work.steps:
-            work.found.append(step)
-            numbers = {"done": str(len(work.found)), "total": str(total)}
-            bar.progress(min(len(work.found) / total, 1.0), prose.text("pressure", f"under_way.{name}", numbers))
+            work.results.append(step)
+            numbers = {"done": str(len(work.results)), "total": str(total)}
+            bar.progress(min(len(work.results) / total, 1.0), prose.text("pressure", f"under_way.{name}", numbers))
         work.over = True
         place.empty()
-    return work.found
+    return work.results
 
 
 def _start(key: str, inputs: Any, begin: Callable[[], Iterator[Any]]) -> None:

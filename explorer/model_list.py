@@ -7,16 +7,16 @@ import streamlit as st
 from kvmodel import catalog
 from kvmodel.catalog import custom_model
 
-OWN = "model_of_config"  # session state: the model from a config.json that was in use last, as a text
+CUSTOM = "model_of_config"  # session state: the model from a config.json that was in use last, as a text
 
 
 def models() -> tuple[str, ...]:
     """Ids, and the text of the reader's own model, which stays in the list when another one is chosen."""
-    chosen = st.session_state.get("model") or ""
-    if custom_model.is_text(chosen):
-        st.session_state[OWN] = chosen
-    own = st.session_state.get(OWN)
-    return (own, *catalog.model_ids()) if own else catalog.model_ids()
+    model = st.session_state.get("model") or ""
+    if custom_model.is_text(model):
+        st.session_state[CUSTOM] = model
+    custom_text = st.session_state.get(CUSTOM)
+    return (custom_text, *catalog.model_ids()) if custom_text else catalog.model_ids()
 
 
 def name(model_id: str) -> str:

@@ -66,15 +66,15 @@ FRAME_KEYS = ("embed", "embed_options", "lang")
 MOST_NAMED = 3  # unknown keys that a notice repeats
 
 
-def notices(given: Mapping[str, str]) -> list[str]:
+def notices(query: Mapping[str, str]) -> list[str]:
     """A sentence for each thing in a query that this version does not know; empty where it knows all."""
-    said = []
-    version = given.get(FORMAT_KEY, FORMAT)
+    sentences = []
+    version = query.get(FORMAT_KEY, FORMAT)
     if version != FORMAT:
-        said.append(prose.text("share", "other_format", {"given": version[:LONGEST_ECHO], "known": FORMAT}))
-    known = {*DEFAULTS, *PAGE_KEYS, *FRAME_KEYS, FORMAT_KEY}
-    unknown = [key[:LONGEST_ECHO] for key in given if key not in known]
+        sentences.append(prose.text("share", "other_format", {"given": version[:LONGEST_ECHO], "known": FORMAT}))
+    known_keys = {*DEFAULTS, *PAGE_KEYS, *FRAME_KEYS, FORMAT_KEY}
+    unknown = [key[:LONGEST_ECHO] for key in query if key not in known_keys]
     if unknown:
-        named = ", ".join(unknown[:MOST_NAMED]) + (", …" if len(unknown) > MOST_NAMED else "")
-        said.append(prose.text("share", "unknown_keys", {"keys": named}))
-    return said
+        names = ", ".join(unknown[:MOST_NAMED]) + (", …" if len(unknown) > MOST_NAMED else "")
+        sentences.append(prose.text("share", "unknown_keys", {"keys": names}))
+    return sentences

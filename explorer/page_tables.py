@@ -27,12 +27,12 @@ class Table:
     foreign: bool = False
 
 
-_noted: ContextVar[list[Table] | None] = ContextVar("noted", default=None)
+_tables: ContextVar[list[Table] | None] = ContextVar("tables", default=None)
 
 
 def begin() -> None:
     """No table is drawn yet in this run."""
-    _noted.set([])
+    _tables.set([])
 
 
 def show(table: Table) -> None:
@@ -42,9 +42,9 @@ def show(table: Table) -> None:
 
 
 def note(table: Table) -> None:
-    noted = _noted.get()
-    if noted is not None:
-        noted.append(table)
+    tables = _tables.get()
+    if tables is not None:
+        tables.append(table)
 
 
 def show_sortable(name: str, columns: Mapping[str, Column], alt: str) -> None:
@@ -56,10 +56,10 @@ def show_sortable(name: str, columns: Mapping[str, Column], alt: str) -> None:
 
 def sortable(columns: Mapping[str, Column], alt: str) -> None:
     """A table to sort and search; `alt` names it to a screen reader. Streamlit imports pandas for its first one."""
-    shown = {name: list(map(rounded, column)) for name, column in columns.items()}
-    numbers = {name: number_format(column) for name, column in shown.items() if holds_numbers(column)}
+    values = {name: list(map(rounded, column)) for name, column in columns.items()}
+    numbers = {name: number_format(column) for name, column in values.items() if holds_numbers(column)}
     config = {name: st.column_config.NumberColumn(format=form) for name, form in numbers.items()}
-    st.dataframe(shown, hide_index=True, column_config=config, placeholder=NONE, alt=alt)
+    st.dataframe(values, hide_index=True, column_config=config, placeholder=NONE, alt=alt)
 
 
 def rounded(value: float | str | None) -> float | str | None:
@@ -84,13 +84,13 @@ def cell(value: float | str | None) -> str:
     if value is None:
         return NONE
     if isinstance(value, str):
-        return prose.plain(value)
+        return prose.escaped(value)
     return format_count(value) if float(value).is_integer() else significant(value, DIGITS)
 
 
 def menu() -> None:
     """The files of every table drawn so far; nothing where there is none, or inside another site's page."""
-    tables = _noted.get()
+    tables = _tables.get()
     if not tables or st.context.is_embedded:
         return
     box = st.popover(prose.label("share", "tables"), on_change="rerun", key="page-tables", type="tertiary")

@@ -30,11 +30,11 @@ def sections_in(language: str, file: str) -> dict[str, str]:
 
 def text(file: str, section: str, numbers: Mapping[str, str] | None = None) -> str:
     """One section with its numbers filled in. Raises KeyError for a section or a number that is missing."""
-    filled = numbers or {}
-    return PLACEHOLDER.sub(lambda found: filled[found.group(1)], sections(file)[section])
+    values = numbers or {}
+    return PLACEHOLDER.sub(lambda match: values[match.group(1)], sections(file)[section])
 
 
-def plain(words: str) -> str:
+def escaped(words: str) -> str:
     """Text that may hold what a visitor wrote, with nothing in it that Markdown would act on.
 
     Bare addresses become links even so, unless something that cannot be seen stands inside them.

@@ -28,12 +28,12 @@ from kvmodel.report import markup, memo
 EMBED = "embed"  # the page of one chart, which is not in the navigation
 FILES = (".svg", ".png", ".csv", ".html")
 LABELS = {".svg": "svg", ".png": "png", ".csv": "csv", ".html": "html", ".md": "markdown"}
-_served_at: list[str] = []  # where the entry serves charts by address; empty where it does not
+_charts_at: list[str] = []  # where the entry serves charts by address; empty where it does not
 
 
 def serve_charts_at(path: str) -> None:
     """Told once by an entry that answers for charts below `path`."""
-    _served_at[:] = [path]
+    _charts_at[:] = [path]
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def page_state() -> dict[str, str]:
     return {key: st.query_params[key] for key in PAGE_KEYS if key in st.query_params}
 
 
-def copy_link(case: Case) -> None:
+def copy_address(case: Case) -> None:
     """A button that opens the link, with a button to copy it."""
     box = st.popover(
         prose.label("share", "copy_link"), help=prose.detail("share", "copy_link"), on_change="rerun", key="copy_link"
@@ -68,7 +68,7 @@ def copy_link(case: Case) -> None:
     if box.open:
         with box:
             st.code(
-                addresses.link(app_address(), path_of(st.session_state[PAGE]), case, page_state()),
+                addresses.page_address(app_address(), path_of(st.session_state[PAGE]), case, page_state()),
                 language=None,
                 wrap_lines=True,
             )
@@ -89,10 +89,10 @@ def points_menu(key: str, points: list[Row]) -> None:
             plotted(points)
 
 
-def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None, key: str | None = None) -> None:
+def menu(name: str, case: Case, chart_data: tuple[Any, ...] | None = None, key: str | None = None) -> None:
     """The table and the export of a chart of kvmodel.charts.
 
-    `shown` is what it draws, where the Case alone does not say it; `key` is the menu's on its page, else the name.
+    `chart_data` is what it draws, where the Case alone does not say it; `key` is the menu's on its page, else the name.
     """
     key = key or name
     box = popover(key)
@@ -102,14 +102,16 @@ def menu(name: str, case: Case, shown: tuple[Any, ...] | None = None, key: str |
         with st.container(horizontal=True):
             for suffix in FILES:
                 if suffix not in pictures.SUFFIXES or has_pictures():
-                    download(name, suffix, functools.partial(chart_files.chart_file, name, case, suffix, shown), key)
-            download(name, ".md", markdown(name, case, shown), key)
+                    download(
+                        name, suffix, functools.partial(chart_files.chart_file, name, case, suffix, chart_data), key
+                    )
+            download(name, ".md", markdown(name, case, chart_data), key)
         if not has_pictures():
             st.caption(prose.text("share", "no_pictures"))
-        if shown is None:
+        if chart_data is None:
             st.caption(prose.text("share", "embed"))
             st.code(embed_code(name, case), language=None, wrap_lines=True)
-        plotted(charts.points(name, case, shown))
+        plotted(charts.points(name, case, chart_data))
 
 
 def plotted(points: list[Row]) -> None:
@@ -127,20 +129,20 @@ def download(name: str, suffix: str, content: Callable[[], str | bytes], key: st
     )  # fmt: skip
 
 
-def markdown(name: str, case: Case, shown: tuple[Any, ...] | None) -> Callable[[], str]:
+def markdown(name: str, case: Case, chart_data: tuple[Any, ...] | None) -> Callable[[], str]:
     """Makes the Markdown of a chart; its picture is the address where charts are served, else the file beside it."""
     app = app_address()
-    by_address = _served_at and shown is None and has_pictures()
+    by_address = _charts_at and chart_data is None and has_pictures()
     place = f"{app}{charts_path(app)}/{name}.svg?{urlencode(addresses.query(case))}" if by_address else f"{name}.svg"
-    return lambda: markup.as_markdown(memo.chart_note(name, case, app, shown), lambda _: place)
+    return lambda: markup.as_markdown(memo.chart_note(name, case, app, chart_data), lambda _: place)
 
 
 def charts_path(app: str) -> str:
     """Where charts are served below the app's address, which holds the base path already."""
-    return _served_at[0].removeprefix(urlsplit(app).path.rstrip("/"))
+    return _charts_at[0].removeprefix(urlsplit(app).path.rstrip("/"))
 
 
 def embed_code(name: str, case: Case) -> str:
     """An iframe of the chart's own page; its address escaped, as browsers read "&copy_method" as a copyright sign."""
-    address = addresses.link(app_address(), EMBED, case, {"chart": name, "embed": "true"})
+    address = addresses.page_address(app_address(), EMBED, case, {"chart": name, "embed": "true"})
     return f'<iframe src="{html.escape(address)}" width="100%" height="560" style="border:0"></iframe>'

@@ -34,20 +34,20 @@ def chart(
     key: str,
     name: str | None = None,
     case: Case | None = None,
-    shown: tuple[Any, ...] | None = None,
+    chart_data: tuple[Any, ...] | None = None,
     points: list[Row] | None = None,
 ) -> None:
     """One Plotly figure, in the app's colours, and its export menu; `alt` is what a screen reader says instead.
 
     `name` is the chart's in kvmodel.charts, where that is not its key; `case` what it is drawn for, where that is not
-    what the controls hold; `shown` what it draws, where the inputs alone do not say it. `points` are the plotted
+    what the controls hold; `chart_data` what it draws, where the inputs alone do not say it. `points` are the plotted
     numbers of a chart that has no name there.
     """
     config = CONFIG if share.has_pictures() else CAMERA
     st.plotly_chart(figure, theme="streamlit", alt=alt, key=key, config=config, width="stretch")
     if (name or key) in charts.NAMES:
-        drawn_for = case or case_from(st.session_state.get(controls.KEPT, DEFAULTS))
-        share.menu(name or key, drawn_for, shown, key)
+        chart_case = case or case_from(st.session_state.get(controls.LAST_INPUTS, DEFAULTS))
+        share.menu(name or key, chart_case, chart_data, key)
     elif points is not None:
         share.points_menu(key, points)
 
@@ -69,8 +69,8 @@ def table(name: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, fo
 
     `foreign` says that cells hold what a visitor gave.
     """
-    kept = [list(map(together, cells)) for cells in rows]
-    page_tables.show(page_tables.Table(name, header, kept, foreign))
+    untorn_rows = [list(map(together, cells)) for cells in rows]
+    page_tables.show(page_tables.Table(name, header, untorn_rows, foreign))
 
 
 def bullets(lines: Iterable[str]) -> None:

@@ -63,7 +63,7 @@ def run(sample: Sample) -> tuple[Results, dict[str, dict[int, int]]]:
     """The server's whole run, longer than the scrapes need, and the gaps so far at each of them."""
     case = Case(model="llama-3.1-8b", gpu=sample.gpu, policy="vllm-v1")
     number = int(sample.requests_per_s * WHEN_S["after"] * 1.2)
-    arriving = workload.named("chat", number, seed=1, requests_per_s=sample.requests_per_s)
+    arriving = workload.by_name("chat", number, seed=1, requests_per_s=sample.requests_per_s)
     inputs = simulate.step_inputs(case)
     settings = simulate.engine_settings(case, simulate.Engine(max_num_seqs=sample.max_num_seqs), inputs)
     requests = Requests(

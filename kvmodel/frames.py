@@ -18,7 +18,7 @@ except ImportError:
 from kvmodel.evidence import evidence_answers, measured_points
 from kvmodel.inputs.case import Case
 from kvmodel.recovery import comparison
-from kvmodel.simulation.pressure import simulated
+from kvmodel.simulation.pressure import results_of
 from kvmodel.sweeps import sweep as sweeps
 from kvmodel.sweeps.choices import read_choices
 from kvmodel.units import MS
@@ -40,11 +40,11 @@ def compare(*cases: Case) -> pd.DataFrame:
 
 
 def sweep(
-    over: Mapping[str, Sequence[Any]], what: str = "compare", *, executor: Executor | None = None, **given: Any
+    over: Mapping[str, Sequence[Any]], what: str = "compare", *, executor: Executor | None = None, **choices: Any
 ) -> pd.DataFrame:
     """The rows of `sweep --what WHAT`: `sweep({"tokens": [1024, 4096]}, gpu="l40s")`. Raises CaseError."""
     texts = [f"{name}={','.join(map(str, values))}" for name, values in over.items()]
-    grid = sweeps.grid_of(what, given, texts)
+    grid = sweeps.grid_of(what, choices, texts)
     return pd.DataFrame(sweeps.as_table(list(sweeps.rows(what, grid, executor)), list(over)))
 
 
@@ -55,10 +55,10 @@ def pressure(**choices: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     so far.
     """
     sweeps.require_inputs("pressure", choices)
-    case, own = read_choices(choices, sweeps.inputs_beside_case("pressure"))
-    run = simulated(case, own)
+    case, inputs = read_choices(choices, sweeps.inputs_beside_case("pressure"))
+    run = results_of(case, inputs)
     times = {"ttft_s": run.requests.ttft_s, "tpot_s": run.requests.tpot_s, "end_to_end_s": run.requests.end_to_end_s}
-    good = run.meets(own["slo_ttft_s"], own["slo_tpot_ms"] * MS)
+    good = run.meets(inputs["slo_ttft_s"], inputs["slo_tpot_ms"] * MS)
     requests = pd.DataFrame(vars(run.requests) | times | {"good": good})
     return requests.rename_axis("request"), pd.DataFrame(vars(run.seconds))
 

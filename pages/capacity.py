@@ -6,12 +6,12 @@ from explorer.sections import capacity, start_log
 
 def page() -> None:
     answer, side, rest = places()
-    startup, host_gib = capacity.asked(answer, side, rest)
+    startup, host_gib = capacity.inputs(answer, side, rest)
     with answer:
-        plan = capacity.planned(startup)
+        plan = capacity.plan_of(startup)
         capacity.lead(plan)
         capacity.memory(plan)
-        capacity.freed(startup)
+        capacity.lever_effects(startup)
     with rest:
         capacity.host(plan, host_gib)
         start_log.section(startup.case)

@@ -9,7 +9,7 @@ from explorer.sections import claims
 heading("claims")
 controls.keep_inputs()
 st.markdown(claims.lead())
-cards, opened = claims.filtered()
+cards, opened = claims.filters()
 if not cards:
     st.info(prose.text("claims", "none"))
 for card in cards:

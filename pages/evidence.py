@@ -11,8 +11,8 @@ def page() -> None:
     result = controls.comparison(answer, side, rest)
     with answer:
         evidence.lead(result.case)
-        shown, every = evidence.filtered()
-        evidence.show_charts(shown)
+        pairs, every = evidence.filters()
+        evidence.show_charts(pairs)
     with rest:
         calibration.form(result.case, case_figures(result))
         why.toggle(result, ("recompute", "swap"))

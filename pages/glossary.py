@@ -9,4 +9,4 @@ from explorer.sections import glossary
 heading("glossary")
 controls.keep_inputs()
 st.markdown(prose.text("glossary", "lead", glossary.numbers()))
-glossary.show_cards(glossary.chosen())
+glossary.show_cards(glossary.lookup())

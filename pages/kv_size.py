@@ -18,7 +18,7 @@ def page() -> None:
     result = controls.comparison(answer, side, rest)
     numbers = case_figures(result) | kv_figures(result)
     with answer:
-        own_model.from_link(result.case)
+        own_model.from_address(result.case)
         st.markdown(prose.text("kv_size", "lead", numbers))
         if result.case.tp > 1:
             st.markdown(prose.text("kv_size", "split", numbers))
@@ -32,24 +32,24 @@ def page() -> None:
         others = controls.compared_models()
         sizes = curves.kv_by_length(result, others)
         figure, alt = kv_size.kv_by_length(sizes, palette=theme.STREAMLIT), kv_size.kv_by_length_alt(sizes)
-        show.chart(figure, alt=alt, key="kv-size", shown=(sizes,))
+        show.chart(figure, alt=alt, key="kv-size", chart_data=(sizes,))
     with rest:
         st.header(prose.label("kv_size", "table"))
         table = kv_table.kv_table(result.case, tables.link_columns(result.case))
         header = [prose.label("kv_size", "tokens"), prose.label("kv_size", "size"), *tables.kv_link_labels(table)]
-        measured, wire, article = st.tabs(
+        measured_tab, link_tab, article_tab = st.tabs(
             [choice.quiet(prose.label("kv_size", f"tab_{tab}")) for tab in ("measured", "link", "article")]
         )
-        with measured:
+        with measured_tab:
             show.table("kv-measured", header, tables.kv_rows(table, measured=True))
             st.caption(prose.text("kv_size", "table_note"))
-        with wire:
+        with link_tab:
             show.table("kv-link", header, tables.kv_rows(table, measured=False))
             st.caption(prose.text("kv_size", "table_note"))
-        with article:
+        with article_tab:
             st.markdown(prose.text("kv_size", "article_note"))
-            printed = [prose.text("kv_size", *cell) for cell in tables.article_header()]
-            show.table("kv-article", printed, tables.article_rows())
+            article_header = [prose.text("kv_size", *cell) for cell in tables.article_header()]
+            show.table("kv-article", article_header, tables.article_rows())
             st.markdown(prose.text("kv_size", "article_round", tables.article_round_trip()))
 
 

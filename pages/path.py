@@ -14,23 +14,23 @@ def page() -> None:
     answer = columns[0]
     path_state.come_back()
     with answer:
-        step, given = path_state.current(), path_state.guesses()
-        path.progress(step, given)
+        step, guesses = path_state.current(), path_state.guesses()
+        path.progress(step, guesses)
         st.caption(prose.text("path", "where", path.position(step)))
         st.header(path.name(step))
     result = path.result_of(step, columns)
     with answer:
-        counted = path_state.server()
-        numbers = show.untorn(guide.figures(step, result, counted))
+        server = path_state.server()
+        numbers = show.untorn(guide.figures(step, result, server))
         st.markdown(prose.text("path", f"idea.{step.id}", numbers))
         if step.id == "matter":
-            path.server_inputs(counted)
-        path.question(step, result, given, counted, numbers)
-        if step.id in given:
-            path.reveal(step, result, counted, numbers)
-        path.move(step, answered=step.id in given)
-        if step is guided_path.steps()[-1] and step.id in given:
-            path.done(result)
+            path.server_inputs(server)
+        path.question(step, result, guesses, server, numbers)
+        if step.id in guesses:
+            path.reveal(step, result, server, numbers)
+        path.move(step, answered=step.id in guesses)
+        if step is guided_path.steps()[-1] and step.id in guesses:
+            path.ending(result)
         to_top.begin(step.number)
 
 

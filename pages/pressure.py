@@ -6,7 +6,7 @@ from explorer.sections import load_curve, pool_player, pressure, remedies
 
 def page() -> None:
     answer, side, rest = places()
-    server = pressure.asked(answer, side, rest)
+    server = pressure.inputs(answer, side, rest)
     with answer:
         runs = pressure.runs(server)
         pressure.lead(server, runs)
@@ -14,7 +14,7 @@ def page() -> None:
         pool_player.player(runs, server.case.block_tokens)
         pressure.by_second(server, runs)
     with rest:
-        pressure.compared(server, runs)
+        pressure.numbers_table(server, runs)
         load_curve.section(server, runs)
         remedies.section(server)
 

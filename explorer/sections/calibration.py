@@ -24,14 +24,14 @@ def form(case: Case, numbers: dict[str, str]) -> None:
         prefill = read_prefill(alone, points("prefill", case))
     with right:
         st.markdown(f"**{prose.label('evidence', 'copy')}**")
-        copied = read_copy(alone, points("copy", case))
-    found = calibration.case_fields(prefill, copied)
-    if found:
+        copy = read_copy(alone, points("copy", case))
+    values = calibration.case_fields(prefill, copy)
+    if values:
         st.button(
             prose.label("evidence", "use"),
             help=prose.text("evidence", "use_note"),
             on_click=controls.use,
-            args=(found,),
+            args=(values,),
             type="primary",
             key="use_measured",
         )
@@ -39,17 +39,17 @@ def form(case: Case, numbers: dict[str, str]) -> None:
 
 def points(what: str, case: Case) -> list[Point]:
     """One or two points of a kind; the first is of the Case's length unless told otherwise. Empty without a time."""
-    found = []
+    measurements = []
     for which in ("", "2"):
         tokens_place, time_place = st.columns(2)
-        own_length = None if which else case.tokens
+        case_length = None if which else case.tokens
         with tokens_place:
-            tokens = number(what, f"tokens{which}", f"{what}2_tokens", f"{own_length or ''}")
+            tokens = number(what, f"tokens{which}", f"{what}2_tokens", f"{case_length or ''}")
         with time_place:
             seconds = number(what, f"s{which}", f"{what}_s", "")
-        if seconds is not None and (tokens or own_length):
-            found.append(Point(int(tokens or own_length or 0), float(seconds)))
-    return found
+        if seconds is not None and (tokens or case_length):
+            measurements.append(Point(int(tokens or case_length or 0), float(seconds)))
+    return measurements
 
 
 def number(what: str, field: str, like: str, empty: str) -> float | None:
@@ -69,34 +69,34 @@ def number(what: str, field: str, like: str, empty: str) -> float | None:
     )
 
 
-def read_prefill(case: Case, given: list[Point]) -> PrefillReading | None:
+def read_prefill(case: Case, measurements: list[Point]) -> PrefillReading | None:
     """What the measured prefills imply, said in a sentence or two."""
-    if not given:
+    if not measurements:
         return None
     try:
-        reading = calibration.read_prefill(case, *given)
+        reading = calibration.read_prefill(case, *measurements)
     except CaseError as error:
-        st.warning(prose.plain(str(error)))
+        st.warning(prose.escaped(str(error)))
         return None
-    say("prefill", reading, evidence.prefill_figures(reading), two=len(given) > 1)
+    say("prefill", reading, evidence.prefill_figures(reading), two=len(measurements) > 1)
     return reading
 
 
-def read_copy(case: Case, given: list[Point]) -> CopyReading | None:
+def read_copy(case: Case, measurements: list[Point]) -> CopyReading | None:
     """What the measured copies imply, said in a sentence or two."""
     ways = questions.INPUTS["direction"].limits.options
     direction = st.selectbox(
         prose.label("evidence", "field.direction"), ways, key="measured_direction",
         persist_state="session",
     )  # fmt: skip
-    if not given:
+    if not measurements:
         return None
     try:
-        reading = calibration.read_copy(case, str(direction), *given)
+        reading = calibration.read_copy(case, str(direction), *measurements)
     except CaseError as error:
-        st.warning(prose.plain(str(error)))
+        st.warning(prose.escaped(str(error)))
         return None
-    say("copy", reading, evidence.copy_figures(reading), two=len(given) > 1)
+    say("copy", reading, evidence.copy_figures(reading), two=len(measurements) > 1)
     return reading
 
 

@@ -26,24 +26,24 @@ HOST_GIB = 64.0  # what the page opens with
 COLUMNS = ("lever", "freed", "pool", "mean", "full")
 
 
-def asked(answer: DeltaGenerator, side: DeltaGenerator, rest: DeltaGenerator) -> tuple[Startup, float]:
+def inputs(answer: DeltaGenerator, side: DeltaGenerator, rest: DeltaGenerator) -> tuple[Startup, float]:
     """Draw all inputs; how the engine is started, and the host memory. Says so and stops where they make no server."""
     engine_place, case_place = side.container(), side.container()
     with engine_place:
         settings = engine_inputs()
     case_place.markdown(f"**{prose.label('capacity', 'server')}**")
-    chosen = controls.inputs(answer, case_place, rest, CASE_FIELDS)
+    values = controls.inputs(answer, case_place, rest, CASE_FIELDS)
     host_gib = settings.pop("offload_gib")
     with answer:
-        case = made(chosen)
+        case = case_of(values)
     with side:
-        share.copy_link(case)
+        share.copy_address(case)
     return Startup(case=case, **settings), host_gib
 
 
-def made(chosen: dict[str, Any]) -> Case:
+def case_of(values: dict[str, Any]) -> Case:
     try:
-        return case_from(chosen)
+        return case_from(values)
     except CaseError as error:
         refuse(error)
         raise
@@ -51,7 +51,7 @@ def made(chosen: dict[str, Any]) -> Case:
 
 def refuse(error: CaseError) -> None:
     """One sentence, and no more of the page."""
-    st.warning(prose.plain(str(error)))
+    st.warning(prose.escaped(str(error)))
     st.stop()
 
 
@@ -82,7 +82,7 @@ def number(field: str, first: float | None) -> Any:
     return st.number_input(**texts(field), **limits, format=None if kind is int else "%g", bind="query-params")
 
 
-def planned(startup: Startup) -> Plan:
+def plan_of(startup: Startup) -> Plan:
     """The plan; says so and stops where the model keeps no KV or its weights are not known."""
     try:
         return pool_plan.plan(startup)
@@ -120,16 +120,16 @@ def memory(plan: Plan) -> None:
     """The bar of one GPU's memory."""
     st.header(prose.label("capacity", "chart"))
     figure, alt = charts.memory_bar(plan, palette=theme.STREAMLIT), charts.memory_bar_alt(plan)
-    show.chart(figure, alt=alt, key="capacity", shown=(plan,))
+    show.chart(figure, alt=alt, key="capacity", chart_data=(plan,))
     st.caption(prose.text("capacity", "chart_note"))
 
 
-def freed(startup: Startup) -> None:
+def lever_effects(startup: Startup) -> None:
     """What each lever alone does to the pool and to the requests that fit."""
     st.header(prose.label("capacity", "levers"))
-    found = levers.levers(startup)
-    cells = kv_pool.lever_cells(found)
-    rows = [[lever_name(lever), *row] for lever, row in zip(found, cells, strict=True)]
+    every = levers.levers(startup)
+    cells = kv_pool.lever_cells(every)
+    rows = [[lever_name(lever), *row] for lever, row in zip(every, cells, strict=True)]
     show.table("levers", [prose.label("capacity", f"column.{column}") for column in COLUMNS], rows)
     st.caption(prose.text("capacity", "levers_note"))
 
@@ -150,6 +150,6 @@ def host(plan: Plan, host_gib: float | None) -> None:
         return
     st.header(prose.label("capacity", "host"))
     startup = plan.startup
-    held = printed_by_engine.host_pool(startup.case, host_gib, max_model_len=startup.longest, pp=startup.pp)
-    numbers = kv_pool.host_figures(held, plan.mean_bytes) | {"gib": f"{host_gib:g}"}
+    pool = printed_by_engine.host_pool(startup.case, host_gib, max_model_len=startup.longest, pp=startup.pp)
+    numbers = kv_pool.host_figures(pool, plan.mean_bytes) | {"gib": f"{host_gib:g}"}
     st.markdown(prose.text("capacity", "host_said", numbers))

@@ -33,16 +33,16 @@ def cards() -> tuple[Card, ...]:
 
 
 @st.cache_resource(show_spinner=False)
-def cards_in(spoken: str) -> tuple[Card, ...]:
+def cards_in(language_code: str) -> tuple[Card, ...]:
     """The numbers depend on nothing else that a reader chooses, so they are computed once a language."""
     return tuple((entry, texts(entry.numbers, entry.digits)) for entry in ledger.ledger())
 
 
 def lead() -> str:
     """How many claims there are, and how many of each verdict."""
-    counted = Counter(entry.verdict for entry, _ in cards())
+    counts = Counter(entry.verdict for entry, _ in cards())
     each = [
-        prose.text("claims", "count", {"count": str(counted[verdict]), "verdict": f"**{verdict_label(verdict)}**"})
+        prose.text("claims", "count", {"count": str(counts[verdict]), "verdict": f"**{verdict_label(verdict)}**"})
         for verdict in ledger.VERDICTS
     ]
     return prose.text("claims", "lead", {"total": str(len(cards())), "counts": ", ".join(each)})
@@ -56,15 +56,15 @@ def speaker_label(by: str) -> str:
     return prose.label("claims", f"speaker.{by}")
 
 
-def filtered() -> tuple[list[Card], bool]:
+def filters() -> tuple[list[Card], bool]:
     """The filters; gives the cards they leave, and whether one was asked for by its id."""
     verdict, by, one = st.columns([2.2, 1.2, 0.8], vertical_alignment="bottom")
     with verdict:
-        verdicts = picked("verdict", ledger.VERDICTS, verdict_label)
+        verdicts = filter_values("verdict", ledger.VERDICTS, verdict_label)
     with by:
-        speakers = picked("by", ledger.SPEAKERS, speaker_label)
+        speakers = filter_values("by", ledger.SPEAKERS, speaker_label)
     with one:
-        chosen = st.selectbox(
+        claim_id = st.selectbox(
             prose.label("claims", "filter.claim"),
             ledger.claim_ids(),
             index=None,
@@ -72,19 +72,19 @@ def filtered() -> tuple[list[Card], bool]:
             key="claim",
             bind="query-params",
         )
-    if chosen:
-        return [card for card in cards() if card[0].id == chosen], True
+    if claim_id:
+        return [card for card in cards() if card[0].id == claim_id], True
     return [card for card in cards() if card[0].verdict in verdicts and card[0].by in speakers], False
 
 
-def picked(name: str, options: Sequence[str], label: Any) -> list[str]:
+def filter_values(name: str, options: Sequence[str], label: Any) -> list[str]:
     """Options chosen in a filter, all of them where none is; in the URL by id, whatever the page's language.
 
     (Streamlit's own binding would write the labels.)
     """
     if name not in st.session_state:
         st.session_state[name] = [option for option in st.query_params.get_all(name) if option in options]
-    chosen = st.pills(
+    selection = st.pills(
         prose.label("claims", f"filter.{name}"),
         options,
         selection_mode="multi",
@@ -92,66 +92,68 @@ def picked(name: str, options: Sequence[str], label: Any) -> list[str]:
         key=name,
         wrap=True,
     )
-    if chosen:
-        st.query_params[name] = chosen
+    if selection:
+        st.query_params[name] = selection
     else:
         st.query_params.pop(name, None)
-    return list(chosen or options)
+    return list(selection or options)
 
 
 def show_card(card: Card, *, opened: bool) -> None:
     """One claim: what is said and the verdict, our number and the condition, a link, and on demand a chart."""
     entry, numbers = card
     with st.container(border=True):
-        said, found = st.columns([1, 1.7], gap="medium")
-        said.markdown(said_text(entry))
-        with found:
-            st.markdown(found_text(entry, numbers))
+        claim_place, answer_place = st.columns([1, 1.7], gap="medium")
+        claim_place.markdown(claim_text(entry))
+        with answer_place:
+            st.markdown(answer_text(entry, numbers))
             with st.container(horizontal=True, vertical_alignment="center"):
                 show.go_to(
                     entry.page,
                     prose.text("claims", "open", {"page": prose.label("nav", entry.page)}),
                     dict(entry.query),
                 )
-                wanted = entry.chart is not None and (
+                with_chart = entry.chart is not None and (
                     opened or st.toggle(prose.label("claims", "chart"), key=f"chart-{entry.id}")
                 )
             st.markdown(f":small[{sources_text(entry)}]")
-        if wanted:
+        if with_chart:
             figure, alt = chart(entry)
             show.chart(
                 figure, alt=alt, key=f"claim-{entry.id}", name=crossover.chart_name(str(entry.chart)), case=entry.case
             )
 
 
-def said_text(entry: Claim) -> str:
+def claim_text(entry: Claim) -> str:
     """Id, verdict, who says it, and what."""
     badge = f":{COLOURS[entry.verdict]}-badge[{verdict_label(entry.verdict)}]"
     by = prose.text("claims", "said", {"by": speaker_label(entry.by)})
-    return f"{badge} :small[:gray[{entry.id}, {by}]]\n\n**{prose.plain(say(entry.says))}**"
+    return f"{badge} :small[:gray[{entry.id}, {by}]]\n\n**{prose.escaped(say(entry.says))}**"
 
 
-def found_text(entry: Claim, numbers: dict[str, str]) -> str:
+def answer_text(entry: Claim, numbers: dict[str, str]) -> str:
     """Our number and the condition, each under its heading."""
     ours, condition = (with_bold_numbers(say(text), numbers) for text in (entry.ours, entry.condition))
-    found, decides = (f":small[:gray[{prose.label('claims', name)}]]" for name in ("ours", "condition"))
-    return f"{found}\\\n{ours}\n\n{decides}\\\n{condition}"
+    ours_heading, condition_heading = (
+        f":small[:gray[{prose.label('claims', name)}]]" for name in ("ours", "condition")
+    )
+    return f"{ours_heading}\\\n{ours}\n\n{condition_heading}\\\n{condition}"
 
 
 def with_bold_numbers(text: str, numbers: dict[str, str]) -> str:
     """A claim's text as Markdown, every computed number in bold and not torn from its unit."""
     pieces = ledger.PLACEHOLDER.split(text)
-    pieces[::2] = map(prose.plain, pieces[::2])
-    pieces[1::2] = [f"**{prose.plain(show.together(say(numbers[name])))}**" for name in pieces[1::2]]
+    pieces[::2] = map(prose.escaped, pieces[::2])
+    pieces[1::2] = [f"**{prose.escaped(show.together(say(numbers[name])))}**" for name in pieces[1::2]]
     return "".join(pieces)
 
 
 def sources_text(entry: Claim) -> str:
-    cited = []
+    citations = []
     for each in entry.sources:
-        title, url = prose.plain(ledger.source_text(each)), catalog.source(each.source).get("url")
-        cited.append(f"[{title}]({url})" if url else title)
-    return f"{prose.label('claims', 'sources')}: {'; '.join(cited)}"
+        title, url = prose.escaped(ledger.source_text(each)), catalog.source(each.source).get("url")
+        citations.append(f"[{title}]({url})" if url else title)
+    return f"{prose.label('claims', 'sources')}: {'; '.join(citations)}"
 
 
 def chart(entry: Claim) -> tuple[Any, str]:
@@ -195,15 +197,17 @@ def show_releases() -> None:
 
 
 def _fact(fact: Fact) -> str:
-    return f"{prose.plain(say(fact.text))} ([{prose.plain(say(fact.version))}]({catalog.source(fact.source)['url']}))"
+    return (
+        f"{prose.escaped(say(fact.text))} ([{prose.escaped(say(fact.version))}]({catalog.source(fact.source)['url']}))"
+    )
 
 
 def _cells(entry: Entry) -> list[str]:
-    seen = prose.text("claims", "seen", {"version": entry.seen}) if entry.seen else NONE
-    cells = [entry.since or seen, entry.gone, *(text and say(text) for text in (entry.default, entry.note))]
-    return [entry.engine, f"`{entry.name}`", *(prose.plain(cell or NONE) for cell in cells), _source(entry.source)]
+    first_seen = prose.text("claims", "seen", {"version": entry.seen}) if entry.seen else NONE
+    cells = [entry.since or first_seen, entry.gone, *(text and say(text) for text in (entry.default, entry.note))]
+    return [entry.engine, f"`{entry.name}`", *(prose.escaped(cell or NONE) for cell in cells), _source(entry.source)]
 
 
 def _source(source_id: str) -> str:
     source = catalog.source(source_id)
-    return f"[{prose.plain(source['title'])}]({source['url']})"
+    return f"[{prose.escaped(source['title'])}]({source['url']})"

@@ -11,7 +11,7 @@ import streamlit as st
 from explorer import prose, show
 from explorer.frame import PAGES
 from explorer.sections import diagnose_inputs
-from explorer.sections.diagnose_inputs import one_line, said
+from explorer.sections.diagnose_inputs import one_line, page_text
 from kvmodel import catalog
 from kvmodel.charts import bands, theme
 from kvmodel.diagnosis import grafana, prometheus_rules
@@ -33,31 +33,31 @@ NEXT = ("pressure", "capacity", "crossover")
 
 def verdict(answer: Answer) -> None:
     """The first screen: what, why, and what to change first."""
-    found, beside = st.columns([1.8, 1], gap="large")
-    with found:
+    answer_place, scale_place = st.columns([1.8, 1], gap="large")
+    with answer_place:
         colour = COLOURS.get(answer["verdict"], "gray")
         badge = f":{colour}-badge[{prose.label('diagnose', 'verdict.' + answer['verdict'])}]"
-        st.markdown(f"## {badge}\n:small[:gray[{said(server(answer))}]]")
-        st.markdown(f"**{capital(said(answer['reason']))}.**")
+        st.markdown(f"## {badge}\n:small[:gray[{page_text(server(answer))}]]")
+        st.markdown(f"**{capital(page_text(answer['reason']))}.**")
         with st.container(border=True):
             first(answer)
         cost(answer)
-        if name := st.session_state.get(diagnose_inputs.SHOWN):
-            st.caption(prose.text("diagnose", "simulated", sample_figures(name)))
+        if name := st.session_state.get(diagnose_inputs.SAMPLE_NAME):
+            st.caption(prose.text("diagnose", "simulated", sample_texts(name)))
     per_100 = answer["lead"]["preemptions_per_100"] if "lead" in answer else None
     if per_100 is not None:
-        with beside:
+        with scale_place:
             figure = bands.preemption_scale(per_100, palette=theme.STREAMLIT)
             alt, points = bands.preemption_scale_alt(per_100), bands.preemption_scale_points(per_100)
             show.chart(figure, alt=alt, key="bands", points=points)
             st.caption(prose.text("diagnose", "bands"))
 
 
-def sample_figures(name: str) -> dict[str, str]:
+def sample_texts(name: str) -> dict[str, str]:
     """What was simulated for a sample, as text."""
     sample = samples.SAMPLES[name]
     gpu, rate = catalog.gpu(sample.gpu).label, f"{sample.requests_per_s:g}"
-    return {"gpu": prose.plain(gpu), "requests_per_s": rate, "max_num_seqs": str(sample.max_num_seqs)}
+    return {"gpu": prose.escaped(gpu), "requests_per_s": rate, "max_num_seqs": str(sample.max_num_seqs)}
 
 
 def server(answer: Answer) -> str:
@@ -99,10 +99,10 @@ def cost(answer: Answer) -> None:
     lost = answer.get("recompute")
     if not lost or lost["gpu_s"] is None:
         return
-    numbers = {"gpu_time": said(diagnosis.gpu_time(lost) or "")}
+    numbers = {"gpu_time": page_text(diagnosis.gpu_time(lost) or "")}
     money = diagnosis.money(lost)
     line = prose.text("diagnose", "cost", numbers)
-    st.markdown(line if money is None else f"{line} {prose.text('diagnose', 'money', {'money': said(money)})}")
+    st.markdown(line if money is None else f"{line} {prose.text('diagnose', 'money', {'money': page_text(money)})}")
 
 
 def others(answer: Answer) -> None:
@@ -116,10 +116,10 @@ def others(answer: Answer) -> None:
         action, buys = capital(one_line(remedy["action"])), capital(one_line(remedy["buys"]))
         lines.append(f"{remedy['rank']}. **{action}**{flag}\\\n{buys}{'.' if buys else ''}{stands(remedy)}")
     st.markdown("\n".join(lines))
-    st.caption(prose.text("diagnose", "rule", {"rule": said(answer["advice_rule"])}))
+    st.caption(prose.text("diagnose", "rule", {"rule": page_text(answer["advice_rule"])}))
 
 
-def evidence(answer: Answer) -> None:
+def metrics_table(answer: Answer) -> None:
     """Every number with its metric and its time, what speaks against the bands, and what to bear in mind."""
     st.header(prose.label("diagnose", "evidence"))
     columns = ("what", "value", "metric", "over")
@@ -128,16 +128,20 @@ def evidence(answer: Answer) -> None:
     show_engines(answer)
     if answer["against"]:
         st.markdown(prose.text("diagnose", "against"))
-        show.bullets(map(said, answer["against"]))
+        show.bullets(map(page_text, answer["against"]))
     notes(answer)
 
 
 def cells(line: Line, answer: Answer) -> list[str]:
     """A line of the evidence as cells."""
-    missing = prose.label("diagnose", "not_known" if line.is_reported else "not_reported")
-    value = f":gray[{missing}]" if line.value is None else said(line.value)
-    over = said(answer["over"]) if line.over == "window" else prose.label("diagnose", f"over.{over_name(line, answer)}")
-    return [said(line.what), value, ", ".join(f"`{name}`" for name in line.metrics), over]
+    reason = prose.label("diagnose", "not_known" if line.is_reported else "not_reported")
+    value = f":gray[{reason}]" if line.value is None else page_text(line.value)
+    over = (
+        page_text(answer["over"])
+        if line.over == "window"
+        else prose.label("diagnose", f"over.{over_name(line, answer)}")
+    )
+    return [page_text(line.what), value, ", ".join(f"`{name}`" for name in line.metrics), over]
 
 
 def over_name(line: Line, answer: Answer) -> str:
@@ -150,7 +154,7 @@ def show_engines(answer: Answer) -> None:
     rows = diagnosis.engine_rows(dict(answer))
     if rows:
         header = list(map(say, diagnosis.ENGINE_COLUMNS))
-        show.table("engines", header, [[said(cell) for cell in row] for row in rows], foreign=True)
+        show.table("engines", header, [[page_text(cell) for cell in row] for row in rows], foreign=True)
         st.caption(prose.text("diagnose", "engines", {"shown": str(len(rows)), "total": str(len(answer["engines"]))}))
 
 
@@ -158,7 +162,7 @@ def notes(answer: Answer) -> None:
     """Broken lines and whatever else limits the answer."""
     if answer["notes"]:
         st.markdown(prose.text("diagnose", "notes"))
-        show.bullets(map(said, answer["notes"]))
+        show.bullets(map(page_text, answer["notes"]))
 
 
 def ways_on(answer: Answer) -> None:
@@ -168,14 +172,14 @@ def ways_on(answer: Answer) -> None:
     if "model" not in case:
         st.markdown(prose.text("diagnose", "next_no_model"))
         return
-    chosen = case_from(case)
-    numbers = {"model": chosen.model, "gpu": chosen.gpu}
+    server_case = case_from(case)
+    numbers = {"model": server_case.model, "gpu": server_case.gpu}
     st.markdown(prose.text("diagnose", "next_lead" if "gpu" in case else "next_no_gpu", numbers))
     with st.container(horizontal=True):
         for page in filter(PAGES.__contains__, NEXT):
             label = prose.text("diagnose", "open", {"page": prose.label("nav", page)})
             beyond = load(answer) if page == "pressure" else {}
-            show.go_to(page, label, addresses.inputs(chosen) | beyond)
+            show.go_to(page, label, addresses.inputs(server_case) | beyond)
 
 
 def load(answer: Answer) -> dict[str, str]:
@@ -185,14 +189,14 @@ def load(answer: Answer) -> dict[str, str]:
     """
     state, rate = answer["state"], answer["rates"]["finished_per_s"]
     blocks = state["num_gpu_blocks"]
-    told = {
+    values = {
         "scheduler": answer["case"]["policy"] if answer["case"]["policy"] in simulate.SCHEDULERS else None,
         "num_blocks": None if blocks is None else f"{blocks:.0f}",
         "utilization": state["gpu_memory_utilization"],
         "prefix_caching": None if state["prefix_caching"] is None else str(state["prefix_caching"] != "False").lower(),
         "requests_per_s": None if rate is None else f"{rate:.3g}",
     }
-    return {name: str(value) for name, value in told.items() if value is not None}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def watch(answer: Answer) -> None:
@@ -211,7 +215,7 @@ def watch(answer: Answer) -> None:
         download("dashboard", json.dumps(board, indent=2), "kv-dashboard.json", "application/json")
     with st.expander(prose.label("diagnose", "promql")):
         for what, expression in expressions.items():
-            st.markdown(said(", ".join(map(say, what.split(", ")))))  # a time, and which quantile of it
+            st.markdown(page_text(", ".join(map(say, what.split(", ")))))  # a time, and which quantile of it
             st.code(expression, language=None, wrap_lines=True)
 
 
@@ -229,7 +233,7 @@ def show_all(answer: Answer) -> None:
         return
     others(answer)
     if diagnose_inputs.can_ask_again():
-        diagnose_inputs.ask_known()
-    evidence(answer)
+        diagnose_inputs.ask_server_facts()
+    metrics_table(answer)
     ways_on(answer)
     watch(answer)

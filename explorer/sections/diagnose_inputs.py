@@ -26,20 +26,20 @@ WINDOWS = ("15m", "1h", "6h", "1d", "7d")
 SAMPLE = "sample"  # in the URL: a sample to open the page with
 # Session state: the answer and its number, that one is asked for, whether the inputs are open, the sample in them, the
 # language of the answer.
-ANSWER, NUMBER, ASKED = "diagnosis", "diagnosis_number", "diagnosis_asked"
-INPUTS, SHOWN, SPOKEN = "diagnosis_inputs", "diagnosis_sample", "diagnosis_language"
+ANSWER, NUMBER, REQUEST = "diagnosis", "diagnosis_number", "diagnosis_asked"
+INPUTS, SAMPLE_NAME, ANSWER_LANGUAGE = "diagnosis_inputs", "diagnosis_sample", "diagnosis_language"
 NEW, AGAIN = "new", "again"  # asked for by the form or a sample, or again with more that is known
-KNOWN = ("model", "gpu", "tp", "gpu_hour", "engine_version")
-GIVEN = ("scrape", "scrape2", "seconds")
+SERVER_FIELDS = ("model", "gpu", "tp", "gpu_hour", "engine_version")
+SCRAPE_FIELDS = ("scrape", "scrape2", "seconds")
 CLI_WORD = re.compile(r"--(seconds|gpu-hour|gpu|model|engine-version|match|tp)(?![\w-])|SCRAPE2?\b")
 
 
 def answer() -> dict[str, Any] | None:
     """The answer to what was asked for, None while there is none; an error is shown, and the inputs stay open."""
-    from_link()
-    changed = in_another_language()
-    asked = st.session_state.pop(ASKED, changed)
-    if asked is not None:
+    from_address()
+    again = in_another_language()
+    request = st.session_state.pop(REQUEST, again)
+    if request is not None:
         st.session_state.pop(ANSWER, None)
         with st.spinner(prose.label("diagnose", "reading")):
             try:
@@ -47,30 +47,30 @@ def answer() -> dict[str, Any] | None:
             except CaseError as error:
                 st.session_state[INPUTS] = True
                 draw()
-                st.error(said(str(error)))
+                st.error(page_text(str(error)))
                 return None
         st.session_state[INPUTS] = False
-        st.session_state[NUMBER] = st.session_state.get(NUMBER, 0) + (asked == NEW)
-    found: dict[str, Any] | None = st.session_state.get(ANSWER)
-    st.session_state.setdefault(INPUTS, found is None)
+        st.session_state[NUMBER] = st.session_state.get(NUMBER, 0) + (request == NEW)
+    last_answer: dict[str, Any] | None = st.session_state.get(ANSWER)
+    st.session_state.setdefault(INPUTS, last_answer is None)
     draw()
     to_top.begin(st.session_state.get(NUMBER, 0))
-    return found
+    return last_answer
 
 
 def in_another_language() -> str | None:
     """An answer is in the language it was given in: where a reader has changed that, ask again if that is possible."""
     state = st.session_state
-    before, state[SPOKEN] = state.get(SPOKEN), language.current()
-    changed = before is not None and before != state[SPOKEN]
-    return AGAIN if changed and state.get(ANSWER) and can_ask_again() else None
+    before, state[ANSWER_LANGUAGE] = state.get(ANSWER_LANGUAGE), language.current()
+    is_another = before is not None and before != state[ANSWER_LANGUAGE]
+    return AGAIN if is_another and state.get(ANSWER) and can_ask_again() else None
 
 
-def from_link() -> None:
+def from_address() -> None:
     """Take a sample that the link names, once in a session."""
-    named = st.query_params.get(SAMPLE)
-    if named in samples.SAMPLES and SHOWN not in st.session_state:
-        use_sample(named)
+    name = st.query_params.get(SAMPLE)
+    if name in samples.SAMPLES and SAMPLE_NAME not in st.session_state:
+        use_sample(name)
 
 
 def use_sample(name: str) -> None:
@@ -80,29 +80,29 @@ def use_sample(name: str) -> None:
     state["source"], state["seconds"] = SOURCES[0], float(samples.SECONDS)
     state["scrape"], state["scrape2"] = samples.read(name)
     state["server_gpu"] = samples.SAMPLES[name].gpu
-    state[SHOWN] = st.query_params[SAMPLE] = name
+    state[SAMPLE_NAME] = st.query_params[SAMPLE] = name
     ask(NEW)
 
 
 def forget() -> None:
     """Empty the inputs and drop the answer."""
-    for field in GIVEN:
+    for field in SCRAPE_FIELDS:
         st.session_state[field] = None if field == "seconds" else ""
-    for field in KNOWN:
+    for field in SERVER_FIELDS:
         st.session_state[f"server_{field}"] = "" if field == "engine_version" else None
-    st.session_state[ANSWER], st.session_state[INPUTS], st.session_state[SHOWN] = None, True, ""
+    st.session_state[ANSWER], st.session_state[INPUTS], st.session_state[SAMPLE_NAME] = None, True, ""
     st.query_params.pop(SAMPLE, None)
 
 
 def ask(how: str) -> None:
-    st.session_state[ASKED] = how
+    st.session_state[REQUEST] = how
 
 
 def ask_anew() -> None:
     """The form was sent: where it no longer holds a sample, that sample's GPU is not the visitor's."""
-    shown = st.session_state.get(SHOWN)
-    if shown and (st.session_state.get("scrape"), st.session_state.get("scrape2")) != samples.read(shown):
-        st.session_state["server_gpu"], st.session_state[SHOWN] = None, ""
+    sample = st.session_state.get(SAMPLE_NAME)
+    if sample and (st.session_state.get("scrape"), st.session_state.get("scrape2")) != samples.read(sample):
+        st.session_state["server_gpu"], st.session_state[SAMPLE_NAME] = None, ""
         st.query_params.pop(SAMPLE, None)
     ask(NEW)
 
@@ -114,20 +114,22 @@ def read() -> dict[str, Any]:
         url = prometheus_http.configured_servers().get(state["server"])
         if url is None:
             raise CaseError(prose.text("diagnose", "no_server"))
-        return from_prometheus.diagnose(url, state["window"], match=state["match"] or None, known=known())
-    first, second = (given(state["source"], field) for field in GIVEN[:2])
+        return from_prometheus.diagnose(url, state["window"], match=state["match"] or None, facts=server_facts())
+    first, second = (scrape_text(state["source"], field) for field in SCRAPE_FIELDS[:2])
     if not first:
         raise CaseError(prose.text("diagnose", "nothing"))
-    return from_scrapes.diagnose(first, second or None, seconds=state["seconds"] if second else None, known=known())
+    return from_scrapes.diagnose(
+        first, second or None, seconds=state["seconds"] if second else None, facts=server_facts()
+    )
 
 
 def can_ask_again() -> bool:
     """Whether the inputs still hold what was asked for: they are empty where a visitor comes back to the page."""
     source = st.session_state.get("source")
-    return "server" in st.session_state if source == PROMETHEUS else bool(given(str(source), GIVEN[0]))
+    return "server" in st.session_state if source == PROMETHEUS else bool(scrape_text(str(source), SCRAPE_FIELDS[0]))
 
 
-def given(source: str, field: str) -> bytes | str:
+def scrape_text(source: str, field: str) -> bytes | str:
     """A scrape as it was pasted or uploaded, empty where it was not."""
     if source == SOURCES[0]:
         return str(st.session_state.get(field) or "").strip()
@@ -135,20 +137,20 @@ def given(source: str, field: str) -> bytes | str:
     return file.getvalue() if file is not None else b""
 
 
-def known() -> from_scrapes.Known:
+def server_facts() -> from_scrapes.ServerFacts:
     """What the visitor adds to the metrics."""
-    model, gpu, tp, gpu_hour, version = (st.session_state.get(f"server_{field}") for field in KNOWN)
-    return from_scrapes.Known({"model": model, "gpu": gpu, "tp": tp}, version or None, gpu_hour)
+    model, gpu, tp, gpu_hour, version = (st.session_state.get(f"server_{field}") for field in SERVER_FIELDS)
+    return from_scrapes.ServerFacts({"model": model, "gpu": gpu, "tp": tp}, version or None, gpu_hour)
 
 
-def said(sentence: str) -> str:
+def page_text(sentence: str) -> str:
     """A sentence of the model on this page, what the command line calls its inputs by their labels here."""
     return one_line(CLI_WORD.sub(lambda word: f"“{word_label(word)}”", sentence))
 
 
 def one_line(text: str) -> str:
     """Text in one line, with nothing in it that Markdown would act on: labels come from elsewhere."""
-    return prose.plain(" ".join(diagnosis.printable(text).split()))
+    return prose.escaped(" ".join(diagnosis.printable(text).split()))
 
 
 def word_label(word: re.Match[str]) -> str:
@@ -183,7 +185,7 @@ def draw() -> None:
             with st.container(horizontal=True, vertical_alignment="center"):
                 st.form_submit_button(prose.label("diagnose", "ask"), on_click=ask_anew, type="primary")
                 st.caption(prose.text("diagnose", "privacy"))
-        if st.session_state.get(ANSWER) or st.session_state.get(GIVEN[0]):
+        if st.session_state.get(ANSWER) or st.session_state.get(SCRAPE_FIELDS[0]):
             st.button(prose.label("diagnose", "forget"), on_click=forget, type="tertiary", key="forget")
 
 
@@ -192,13 +194,13 @@ def configured() -> list[str]:
     try:
         return list(prometheus_http.configured_servers())
     except CaseError as error:
-        st.warning(prose.plain(str(error)))
+        st.warning(prose.escaped(str(error)))
         return []
 
 
 def ask_scrapes(source: str) -> None:
     """One scrape, a later one, and the time between."""
-    for field, place in zip(GIVEN, st.columns([2, 2, 1]), strict=True):
+    for field, place in zip(SCRAPE_FIELDS, st.columns([2, 2, 1]), strict=True):
         label, hint = prose.label("diagnose", f"field.{field}"), prose.detail("diagnose", f"field.{field}")
         with place:
             if field == "seconds":
@@ -221,10 +223,10 @@ def ask_prometheus(servers: list[str]) -> None:
     )
 
 
-def ask_known() -> None:
+def ask_server_facts() -> None:
     """What no metric tells; a change is answered at once."""
     st.markdown(prose.text("diagnose", "known"))
-    model, gpu, tp, gpu_hour, version = st.columns(len(KNOWN))
+    model, gpu, tp, gpu_hour, version = st.columns(len(SERVER_FIELDS))
     cheapest, dearest = questions.INPUTS["gpu_hour"].limits.ends
     least, most = limits("tp")
     none = prose.label("diagnose", "not_given")

@@ -22,20 +22,20 @@ def lead(case: Case) -> None:
     st.markdown(prose.text("evidence", "here_measured" if evidence.is_measured(case) else "here_other", numbers))
 
 
-def filtered() -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+def filters() -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
     """The filters, in the URL; gives the rows of all of them, and those of all but the kind."""
     left, right = st.columns(2)
     with left:
-        kinds = picked("kind", evidence.kinds(), measured_points.FIRST_KINDS)
-        models = picked("model", measured_points.options("model"))
+        kinds = filter_values("kind", evidence.kinds(), measured_points.FIRST_KINDS)
+        models = filter_values("model", measured_points.options("model"))
     with right:
-        gpus = picked("gpu", measured_points.options("gpu"))
-        engines = picked("engine", measured_points.options("family"))
+        gpus = filter_values("gpu", measured_points.options("gpu"))
+        engines = filter_values("engine", measured_points.options("family"))
     every = measured_points.pairs_with((), gpus, models, engines)
     return measured_points.pairs_with(kinds, gpus, models, engines), every
 
 
-def picked(name: str, options: Sequence[str], first: Sequence[str] = ()) -> list[str]:
+def filter_values(name: str, options: Sequence[str], first: Sequence[str] = ()) -> list[str]:
     return st.multiselect(
         prose.label("evidence", f"filter.{name}"),
         options,
@@ -54,7 +54,7 @@ def show_charts(pairs: Sequence[Pair]) -> None:
     palette = theme.STREAMLIT
     st.header(prose.label("evidence", "scatter"))
     figure, alt = charts.against_measured(pairs, palette=palette), charts.against_measured_alt(pairs)
-    show.chart(figure, alt=alt, key="evidence", shown=(pairs,))
+    show.chart(figure, alt=alt, key="evidence", chart_data=(pairs,))
     counts = {"shown": str(len(pairs)), "total": str(len(measured_points.pairs()))}
     st.caption(prose.text("evidence", "scatter_note", counts))
     st.header(prose.label("evidence", "by_length"))
@@ -62,7 +62,7 @@ def show_charts(pairs: Sequence[Pair]) -> None:
         st.info(prose.text("evidence", "no_length"))
         return
     figure, alt = charts.by_length(pairs, palette=palette), charts.by_length_alt(pairs)
-    show.chart(figure, alt=alt, key="evidence-by-length", shown=(pairs,))
+    show.chart(figure, alt=alt, key="evidence-by-length", chart_data=(pairs,))
     st.caption(prose.text("evidence", "by_length_note"))
 
 
@@ -89,7 +89,7 @@ def show_sources() -> None:
     """Where the rows are from, and how to work everything out again."""
     st.header(prose.label("evidence", "sources"))
     rows = [
-        [f"[{prose.plain(title)}]({url})", count, prose.plain(where), licence]
+        [f"[{prose.escaped(title)}]({url})", count, prose.escaped(where), licence]
         for title, url, count, where, licence in evidence.source_rows()
     ]
     show.table("measurements", _titles(("source", "rows", "where", "licence")), rows)

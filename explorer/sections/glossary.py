@@ -21,7 +21,7 @@ def numbers() -> dict[str, str]:
 
 
 @st.cache_resource(show_spinner=False)
-def numbers_in(spoken: str) -> dict[str, str]:
+def numbers_in(language_code: str) -> dict[str, str]:
     """They depend on nothing else that a reader chooses."""
     result = compare_case(Case())
     return figures(result) | kv_figures(result) | roofline_figures(result, roofline_of(result), step_curve(result))
@@ -29,20 +29,20 @@ def numbers_in(spoken: str) -> dict[str, str]:
 
 def terms() -> list[str]:
     """Ids of all terms, in the alphabet of their names."""
-    found = [name.removeprefix(SECTION) for name in prose.sections("glossary") if name.startswith(SECTION)]
-    return sorted(found, key=lambda term: label(term).lower())
+    ids = [name.removeprefix(SECTION) for name in prose.sections("glossary") if name.startswith(SECTION)]
+    return sorted(ids, key=lambda term: label(term).lower())
 
 
 def label(term: str) -> str:
     return prose.label("glossary", f"{SECTION}{term}")
 
 
-def chosen() -> str | None:
+def lookup() -> str | None:
     """The term of a link such as /glossary?term=gqa, or the one looked for; a sentence where there is no such card."""
-    given = st.query_params.get("term")
-    if given is not None and given not in terms():
-        said = {"given": given[:LONGEST_ECHO], "terms": ", ".join(terms())}
-        st.warning(prose.plain(prose.text("glossary", "unknown", said)))
+    term = st.query_params.get("term")
+    if term is not None and term not in terms():
+        texts = {"given": term[:LONGEST_ECHO], "terms": ", ".join(terms())}
+        st.warning(prose.escaped(prose.text("glossary", "unknown", texts)))
     return st.selectbox(
         prose.label("glossary", "find"), terms(), index=None, placeholder=prose.label("glossary", "all"), key="term",
         bind="query-params",

@@ -29,7 +29,7 @@ COLORS = ("wait", "swap", "recompute", "offload", "both")  # as .streamlit/confi
 SENT_TEXTS = (
     "say.", "alt.", "mark.", "part.", "axis.", "slider.", "unit.", "given", "absent", "group", "failed",
 )  # fmt: skip
-KEY, CHOSEN = "live", "chosen"
+KEY, VALUES = "live", "chosen"
 CHART = "crossover"  # what kvmodel.charts calls the plain chart
 MOST_PREEMPTIONS = 20  # that a page works out at every stop without delay
 TICKS = (128, 512, 2048, 8192, 32768, 131072, 524288, 2097152)
@@ -49,8 +49,8 @@ def crossover_of(result: Comparison) -> None:
     if many:
         st.caption(prose.text("live", "too_many", {"most": format_count(MOST_PREEMPTIONS)}))
     else:
-        shown = controls.only()[0] or controls.FIELDS
-        data = payload(basis_of(result.case), turn=chosen().get("turn"), shown=shown)
+        fields = controls.only()[0] or controls.FIELDS
+        data = payload(basis_of(result.case), turn=browser_values().get("turn"), fields=fields)
         COMPONENT(key=KEY, data=[data], on_chosen_change=take)
         st.caption(prose.text("live", "note"))
     if has_swap:
@@ -66,27 +66,27 @@ def crossover_of(result: Comparison) -> None:
 @functools.lru_cache(maxsize=24)  # of 190 KB each
 def basis_of(case: Case) -> Basis:
     """Kept for what does not change the Case: a toggle, another reader of the same page."""
-    return live_basis.basis(controls.priced(case))
+    return live_basis.basis(controls.comparison_of(case))
 
 
 def take() -> None:
     """Put what the reader let go of into the controls, as a link would."""
-    moved = chosen().get("values", {})
-    cleared = {field: None for field, value in moved.items() if value is None and field in (RATE, SHARE)}
-    taken, _ = controls.accepted({field: str(value) for field, value in moved.items() if value is not None})
-    controls.use(taken | cleared)
+    values = browser_values().get("values", {})
+    empty = {field: None for field, value in values.items() if value is None and field in (RATE, SHARE)}
+    inputs, _ = controls.valid_values({field: str(value) for field, value in values.items() if value is not None})
+    controls.use(inputs | empty)
 
 
-def chosen() -> dict[str, Any]:
+def browser_values() -> dict[str, Any]:
     """What the browser sent last: inputs by Case field, and the turn by which it knows them again."""
     state = st.session_state.get(KEY)
-    return (state.get(CHOSEN) if state else None) or {}
+    return (state.get(VALUES) if state else None) or {}
 
 
-def payload(found: Basis, *, turn: int | None, shown: Sequence[str]) -> dict[str, Any]:
+def payload(basis: Basis, *, turn: int | None, fields: Sequence[str]) -> dict[str, Any]:
     """All that the browser needs: arrays in single precision, each once; texts; how numbers are written.
 
-    `turn` is that of the browser's values which this answers, `shown` are the inputs that have a slider.
+    `turn` is that of the browser's values which this answers, `fields` are the inputs that have a slider.
     """
     places: dict[bytes, int] = {}
 
@@ -94,26 +94,26 @@ def payload(found: Basis, *, turn: int | None, shown: Sequence[str]) -> dict[str
         """The place of an array among those sent."""
         return places.setdefault(np.ascontiguousarray(values, dtype="<f4").tobytes(), len(places))
 
-    coefficient_sliders = {term: SHARE if term == "next_token" else RATE for term in found.coefficients}
+    coefficient_sliders = {term: SHARE if term == "next_token" else RATE for term in basis.coefficients}
     data = {
         "turn": turn,
-        "regular": list(found.regular),
+        "regular": list(basis.regular),
         "alone": list(live_basis.ALONE),
         "terms": {
             strategy: {slider: {term: packed(rows) for term, rows in terms.items()} for slider, terms in along.items()}
-            for strategy, along in found.terms.items()
+            for strategy, along in basis.terms.items()
         },
         "coefficients": {
             term: {"array": packed(values), "slider": coefficient_sliders[term]}
-            for term, values in found.coefficients.items()
+            for term, values in basis.coefficients.items()
         },
-        "parts": {slider: {name: packed(row) for name, row in parts.items()} for slider, parts in found.parts.items()},
-        "bands": found.bands,
-        "strategies": strategies(found),
-        "shown": [name for name in found.sliders if name in shown],
-        "sliders": {name: slider_of(found, name) for name in found.sliders},
-        "kv": [format_bytes(float(size)) for size in found.kv_bytes],
-        "ticks": [[tick, format_tokens(tick)] for tick in TICKS if found.lengths[0] <= tick <= found.lengths[-1]],
+        "parts": {slider: {name: packed(row) for name, row in parts.items()} for slider, parts in basis.parts.items()},
+        "bands": basis.bands,
+        "strategies": strategies(basis),
+        "shown": [name for name in basis.sliders if name in fields],
+        "sliders": {name: slider_of(basis, name) for name in basis.sliders},
+        "kv": [format_bytes(float(size)) for size in basis.kv_bytes],
+        "ticks": [[tick, format_tokens(tick)] for tick in TICKS if basis.lengths[0] <= tick <= basis.lengths[-1]],
         "units": [list(step) for step in SECONDS],
         "rate": [GB, "GB/s"],
         "texts": {name: text for name, text in prose.sections("live").items() if name.startswith(SENT_TEXTS)},
@@ -128,9 +128,9 @@ def squeezed(arrays: Sequence[bytes]) -> dict[str, Any]:
     return {"lengths": [len(array) // 4 for array in arrays], "deflated": deflated}
 
 
-def strategies(found: Basis) -> list[dict[str, Any]]:
+def strategies(basis: Basis) -> list[dict[str, Any]]:
     """The curves: recompute and swap always, so that they can be compared; offload where the engine has it."""
-    shown = [name for name in live_basis.STRATEGIES if name != "offload" or name in found.available]
+    names = [name for name in live_basis.STRATEGIES if name != "offload" or name in basis.available]
     return [
         {
             "name": name,
@@ -138,28 +138,28 @@ def strategies(found: Basis) -> list[dict[str, Any]]:
             "letters": labels.letters(say(name)),
             "color": COLORS.index(name),
             "dash": theme.DASHES[name],
-            "band": found.bands.get(name),
-            "absent": name not in found.available,
+            "band": basis.bands.get(name),
+            "absent": name not in basis.available,
         }
-        for name in shown
+        for name in names
     ]
 
 
-def slider_of(found: Basis, name: str) -> dict[str, Any]:
+def slider_of(basis: Basis, name: str) -> dict[str, Any]:
     """Stops of a slider, as values of the Case, and as a reader reads them."""
-    slider = found.sliders[name]
+    slider = basis.sliders[name]
     return {
         "values": slider.values,
         "chosen": slider.case_stop,
         "given": None if slider.catalog_stop is None else slider.figures[slider.catalog_stop],
-        "texts": [figure_text(name, figure) for figure in slider.figures],
+        "texts": [stop_text(name, value) for value in slider.figures],
     }
 
 
 @functools.lru_cache(maxsize=1024)
-def figure_text(name: str, figure: float) -> str:
+def stop_text(name: str, value: float) -> str:
     if name in (SHARE, SURVIVAL):
-        return theme.without_zeros(format_percent(figure))
+        return theme.without_zeros(format_percent(value))
     if name == RATE:
-        return theme.without_zeros(f"{significant(figure, 3)} ").rstrip()
-    return format_count(figure)
+        return theme.without_zeros(f"{significant(value, 3)} ").rstrip()
+    return format_count(value)

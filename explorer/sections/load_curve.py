@@ -17,16 +17,18 @@ def section(server: Pressure, runs: dict[str, Results]) -> None:
     """Heading, button, and once it has run the knees in words and the chart."""
     st.header(prose.label("pressure", "curve"))
     st.markdown(prose.text("pressure", "curve_lead"))
-    chosen_per_s = servers.offered_per_s(server.demand, next(iter(runs.values())))
+    rate_per_s = servers.offered_per_s(server.demand, next(iter(runs.values())))
     total = load_curve.RUNS * len(runs)
-    found = long_work.results("curve", server, lambda: servers.curve_points(server, tuple(runs), chosen_per_s), total)
-    if found is None:
+    curve_points = long_work.results(
+        "curve", server, lambda: servers.curve_points(server, tuple(runs), rate_per_s), total
+    )
+    if curve_points is None:
         return
-    curves = servers.by_scheduler(found)
+    curves = servers.by_scheduler(curve_points)
     for scheduler, points in curves.items():
         which, numbers = pressure.knee_figures(scheduler, load_curve.knee(points), server.objective)
         st.markdown(prose.text("pressure", f"knee.{which}", numbers))
-    shown = curves, servers.load_text(server), chosen_per_s
-    figure = charts.load_curve(*shown, palette=theme.STREAMLIT)
-    show.chart(figure, alt=charts.load_curve_alt(*shown), key="load-curve", shown=shown)
+    chart_data = curves, servers.load_text(server), rate_per_s
+    figure = charts.load_curve(*chart_data, palette=theme.STREAMLIT)
+    show.chart(figure, alt=charts.load_curve_alt(*chart_data), key="load-curve", chart_data=chart_data)
     st.caption(prose.text("pressure", "curve_note"))

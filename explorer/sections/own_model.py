@@ -24,7 +24,7 @@ SOURCES = ("paste", "upload")
 UNNAMED = "config"  # a file that was pasted, or that has the name they all have
 MOST_LETTERS = 80  # of a name; what is kept of it is shorter
 # Session state: how the file was read, why it was not, whether the inputs are open, and the widgets.
-READING, REFUSED, OPEN = "own_model_reading", "own_model_refused", "own_model_open"
+READING, REFUSAL, OPEN = "own_model_reading", "own_model_refused", "own_model_open"
 WEIGHTS = {"": "weights", "_active": "weights_active", "_unknown": "weights_unknown"}
 SOURCE, TEXT, FILE, NAME, DRAFTS, ASSUME = (
     "config_source", "config_text", "config_file", "config_name", "config_drafts", "config_assume",
@@ -38,11 +38,11 @@ def section() -> None:
         with box:
             st.markdown(prose.text("own_model", "lead"))
             form()
-            if st.session_state.get(REFUSED):
-                st.error(prose.plain(st.session_state[REFUSED]))
+            if st.session_state.get(REFUSAL):
+                st.error(prose.escaped(st.session_state[REFUSAL]))
     reading = st.session_state.get(READING)
     if reading is not None and reading.text == in_use():
-        read_as(reading)
+        reading_summary(reading)
 
 
 def form() -> None:
@@ -58,31 +58,31 @@ def form() -> None:
             st.text_area(prose.label("own_model", "text"), height=140, placeholder=hint, key=TEXT)
         else:
             most = int(config_file.LARGEST_FILE_BYTES / MIB)
-            st.file_uploader(**labelled("file"), max_upload_size=most, key=FILE)
+            st.file_uploader(**texts("file"), max_upload_size=most, key=FILE)
         name, drafts = st.columns([2, 1])
-        name.text_input(**labelled("name"), max_chars=MOST_LETTERS, key=NAME)
-        drafts.number_input(**labelled("drafts"), min_value=0, max_value=config_file.MOST_DRAFTS, key=DRAFTS)
-        st.checkbox(**labelled("assume"), key=ASSUME)
+        name.text_input(**texts("name"), max_chars=MOST_LETTERS, key=NAME)
+        drafts.number_input(**texts("drafts"), min_value=0, max_value=config_file.MOST_DRAFTS, key=DRAFTS)
+        st.checkbox(**texts("assume"), key=ASSUME)
         st.form_submit_button(prose.label("own_model", "read"), on_click=read, type="primary")
 
 
-def labelled(name: str) -> dict[str, Any]:
+def texts(name: str) -> dict[str, Any]:
     return {"label": prose.label("own_model", name), "help": prose.detail("own_model", name)}
 
 
 def read() -> None:
     """The form's callback: the file becomes the model in use, or there is a sentence on why not."""
     state = st.session_state
-    state[REFUSED] = None
+    state[REFUSAL] = None
     try:
-        reading = reading_of(*given())
+        reading = reading_of(*file_content())
         controls.use({"model": reading.text})
         state[READING], state[OPEN] = reading, False
     except CaseError as error:
-        state[REFUSED] = str(error)
+        state[REFUSAL] = str(error)
 
 
-def given() -> tuple[bytes | str, str]:
+def file_content() -> tuple[bytes | str, str]:
     """The file's text and its name, without a suffix. Raises CaseError where there is none."""
     state = st.session_state
     content: bytes | str = ""
@@ -102,38 +102,38 @@ def reading_of(content: bytes | str, name: str) -> Reading:
     reading = config_file.read_text(
         content, name=name, assume_defaults=bool(state[ASSUME]), draft_layers=int(state[DRAFTS] or 0)
     )
-    own = (state.get(NAME) or "").strip()
-    if own or reading.model.label == UNNAMED:
-        return config_file.with_label(reading, own or reading.model_type)
+    label = (state.get(NAME) or "").strip()
+    if label or reading.model.label == UNNAMED:
+        return config_file.with_label(reading, label or reading.model_type)
     return reading
 
 
 def in_use() -> str:
     """The model that the inputs held last."""
-    return str(st.session_state.get(controls.KEPT, DEFAULTS)["model"])
+    return str(st.session_state.get(controls.LAST_INPUTS, DEFAULTS)["model"])
 
 
-def read_as(reading: Reading) -> None:
+def reading_summary(reading: Reading) -> None:
     """What the file says: the model in a sentence, what was assumed, notes, and every field that was used."""
     numbers = config_reading.figures(reading)
     where = prose.text("own_model", "top_level") if reading.section == "top level" else f"`{reading.section}`"
-    told = {
+    values = {
         "section": where,
         "fixed": prose.text("own_model", "fixed", numbers) if config_reading.has_fixed_part(reading) else "",
         "weights": prose.text("own_model", WEIGHTS[config_reading.weights_known(reading)], numbers),
     }
     with st.container(border=True):
-        st.markdown(prose.text("own_model", "read_as", numbers | told))
+        st.markdown(prose.text("own_model", "read_as", numbers | values))
         if reading.assumed:
-            fields = prose.plain(", ".join(config_reading.default_texts(reading)))
+            fields = prose.escaped(", ".join(config_reading.default_texts(reading)))
             st.info(prose.text("own_model", "assumed", {"fields": fields}))
         if reading.notes:
             st.markdown(f"**{prose.label('own_model', 'notes')}**")
-            show.bullets(map(prose.plain, reading.notes))
+            show.bullets(map(prose.escaped, reading.notes))
         rows = config_reading.field_rows(reading)
         with st.expander(prose.text("own_model", "used", {"count": str(len(rows))})):
             header = [prose.label("own_model", "field"), prose.label("own_model", "value")]
-            show.table("config", header, [[prose.plain(cell) for cell in row] for row in rows], foreign=True)
+            show.table("config", header, [[prose.escaped(cell) for cell in row] for row in rows], foreign=True)
         st.caption(prose.text("own_model", "in_use"))
         back()
 
@@ -145,7 +145,7 @@ def back() -> None:
     st.button(label, on_click=controls.use, args=({"model": first},), key="own_model_back")
 
 
-def from_link(case: Case) -> None:
+def from_address(case: Case) -> None:
     """Where the model in use came with a link, say so: its file is not here."""
     reading = st.session_state.get(READING)
     if custom_model.is_text(case.model) and (reading is None or reading.text != case.model):

@@ -35,13 +35,13 @@ TRACES = {
 }
 
 
-def progress(step: Step, done: dict[str, Any]) -> None:
+def progress(step: Step, guesses: dict[str, Any]) -> None:
     """A button a step: which are answered, which is shown."""
     with st.container(horizontal=True, gap="xsmall", key="path_steps"):
         for each in guided_path.steps():
             title = {"number": str(each.number), "title": name(each)}
             st.button(
-                f"✓{each.number}" if each.id in done else f"{each.number}",
+                f"✓{each.number}" if each.id in guesses else f"{each.number}",
                 type="primary" if each is step else "tertiary",
                 help=prose.text("path", "step_help", title),
                 on_click=path_state.go,
@@ -62,37 +62,37 @@ def result_of(step: Step, places: tuple[DeltaGenerator, DeltaGenerator, DeltaGen
     """Draw the step's controls and price its Case; where that cannot be done, say so and stop."""
     answer, side, rest = places
     side.markdown(f"**{prose.label('path', 'server')}**")
-    chosen = controls.inputs(answer, side, rest, step.controls)
+    values = controls.inputs(answer, side, rest, step.controls)
     side.caption(prose.text("path", "server_note"))
     with answer:
         try:
-            return compare_case(guided_path.case_of(step, chosen))
+            return compare_case(guided_path.case_of(step, values))
         except CaseError as error:
-            st.warning(prose.plain(str(error)))
+            st.warning(prose.escaped(str(error)))
             move(step, answered=False)
             st.stop()
 
 
-def server_inputs(counted: Server) -> None:
+def server_inputs(server: Server) -> None:
     """Three numbers from the reader's dashboard."""
     for place, key in zip(st.columns(len(path_state.SERVER)), path_state.SERVER, strict=True):
-        st.session_state[f"path_{key}"] = getattr(counted, key)
+        st.session_state[f"path_{key}"] = getattr(server, key)
         low, high = guided_path.LIMITS[key].ends
         place.number_input(
             prose.label("path", key), min_value=low, max_value=high, key=f"path_{key}", format="%g",
-            on_change=path_state.put_counted, args=(key,),
+            on_change=path_state.put_server_number, args=(key,),
         )  # fmt: skip
 
 
-def question(step: Step, result: Comparison, given: Guesses, counted: Server, texts: dict[str, str]) -> None:
+def question(step: Step, result: Comparison, guesses: Guesses, server: Server, texts: dict[str, str]) -> None:
     """The question with a form to answer it, or with the model's answer beside the reader's."""
     with st.container(border=True):
         st.markdown(f":material/help: {prose.text('path', f'ask.{step.id}', texts)}")
-        if step.id not in given:
+        if step.id not in guesses:
             ask(step)
             return
-        answer = guided_path.answer(step, result, counted)
-        st.markdown(f":material/lightbulb: {feedback(step, given[step.id], answer)}")
+        answer = guided_path.answer(step, result, server)
+        st.markdown(f":material/lightbulb: {feedback(step, guesses[step.id], answer)}")
         st.button(
             prose.label("path", "again"),
             on_click=path_state.put,
@@ -135,11 +135,11 @@ def ask(step: Step) -> None:
         st.info(prose.text("path", "guess_missing"))
 
 
-def reveal(step: Step, result: Comparison, counted: Server, texts: dict[str, str]) -> None:
+def reveal(step: Step, result: Comparison, server: Server, texts: dict[str, str]) -> None:
     """Why it is so, and the chart."""
     st.markdown(prose.text("path", f"learn.{step.id}", texts))
     if step.id == "matter":
-        st.markdown(prose.text("path", f"learn.matter.{guided_path.answer(step, result, counted)}"))
+        st.markdown(prose.text("path", f"learn.matter.{guided_path.answer(step, result, server)}"))
     if step.id == "remedy":
         remedies(step, result)
     picture(step, result)
@@ -150,22 +150,22 @@ def reveal(step: Step, result: Comparison, counted: Server, texts: dict[str, str
 def feedback(step: Step, guess: float | str | None, answer: float | str) -> str:
     """One sentence: the answer beside the guess, with the gap as a factor."""
     if step.options:
-        said = {"answer": prose.label("path", f"option.{answer}")}
+        texts = {"answer": prose.label("path", f"option.{answer}")}
         if guess is None:
-            return prose.text("path", "skipped", said)
-        said["guess"] = prose.label("path", f"option.{guess}")
-        return prose.text("path", "right" if guess == answer else "wrong", said)
+            return prose.text("path", "skipped", texts)
+        texts["guess"] = prose.label("path", f"option.{guess}")
+        return prose.text("path", "right" if guess == answer else "wrong", texts)
     if guess is None:
         return prose.text("path", "skipped", {"answer": guide.IN_UNIT[step.unit](float(answer))})
-    which, said = guide.gap_figures(step, float(guess), float(answer))
-    return prose.text("path", f"gap.{which}", show.untorn(said))
+    which, texts = guide.gap_figures(step, float(guess), float(answer))
+    return prose.text("path", f"gap.{which}", show.untorn(texts))
 
 
 def remedies(step: Step, result: Comparison) -> None:
     """Every option, best first."""
     rows = [
-        [prose.label("path", f"option.{remedy}"), prose.label("path", f"price.{price}"), held]
-        for remedy, price, held in guide.remedy_rows(step, result)
+        [prose.label("path", f"option.{remedy}"), prose.label("path", f"price.{price}"), requests]
+        for remedy, price, requests in guide.remedy_rows(step, result)
     ]
     columns = ("remedy", "price", "held")
     show.table("path-remedies", [prose.label("path", f"column.{column}") for column in columns], rows)
@@ -174,20 +174,20 @@ def remedies(step: Step, result: Comparison) -> None:
 def picture(step: Step, result: Comparison) -> None:
     """The chart that a step reveals, where it has one."""
     palette = theme.STREAMLIT
-    drawn: tuple[Any, ...] | None = None
+    chart_data: tuple[Any, ...] | None = None
     if step.id == "token":
-        chart, sizes = "kv-size", curves.kv_by_length(result, controls.COMPARED)
-        drawn = (sizes,)
+        chart, sizes = "kv-size", curves.kv_by_length(result, controls.COMPARED_MODELS)
+        chart_data = (sizes,)
         figure, alt = kv_size.kv_by_length(sizes, palette=palette), kv_size.kv_by_length_alt(sizes)
     elif step.id in CURVES:
-        chart, drawn = "crossover", (curves.cost_by_length(result), CURVES[step.id])
-        figure, alt = charts.cost_by_length(*drawn, palette=palette), charts.cost_by_length_alt(*drawn)
+        chart, chart_data = "crossover", (curves.cost_by_length(result), CURVES[step.id])
+        figure, alt = charts.cost_by_length(*chart_data, palette=palette), charts.cost_by_length_alt(*chart_data)
     elif step.id in VIEWS:
         chart = VIEWS[step.id]
         figure, alt = crossover.draw(chart, result)
     else:
         return
-    show.chart(figure, alt=alt, key=f"path-{step.id}", name=chart, case=result.case, shown=drawn)
+    show.chart(figure, alt=alt, key=f"path-{step.id}", name=chart, case=result.case, chart_data=chart_data)
 
 
 def move(step: Step, *, answered: bool) -> None:
@@ -207,7 +207,7 @@ def move(step: Step, *, answered: bool) -> None:
             )
 
 
-def done(result: Comparison) -> None:
+def ending(result: Comparison) -> None:
     """What the reader can say now, and the pages that go on from here."""
     st.header(prose.label("path", "done"))
     st.markdown(prose.text("path", "done_lead"))

@@ -15,7 +15,7 @@ from kvmodel.explain import guided_path
 from kvmodel.explain.guided_path import Server, Step
 
 Guesses = dict[str, float | str | None]  # by step; None for a question that was skipped
-KEPT = "path_kept"  # session state: the path's part of the URL, for the way back from another page
+PATH_QUERY = "path_kept"  # session state: the path's part of the URL, for the way back from another page
 EMPTY = "path_empty"  # the reader asked to check a guess without one
 KEYS = ("step", "answers", "events", "finished", "wait_s")
 SERVER = KEYS[2:]
@@ -23,10 +23,10 @@ SERVER = KEYS[2:]
 
 def come_back() -> None:
     """Put the path into the URL as it was left, where the reader comes from another page without naming a step."""
-    arriving = st.session_state.get(controls.KEPT_ON) != st.session_state[PAGE]
-    if arriving and "step" not in st.query_params and KEPT in st.session_state:
-        st.query_params.update(st.session_state[KEPT])
-    st.session_state[KEPT] = {key: st.query_params[key] for key in KEYS if key in st.query_params}
+    arriving = st.session_state.get(controls.LAST_PAGE) != st.session_state[PAGE]
+    if arriving and "step" not in st.query_params and PATH_QUERY in st.session_state:
+        st.query_params.update(st.session_state[PATH_QUERY])
+    st.session_state[PATH_QUERY] = {key: st.query_params[key] for key in KEYS if key in st.query_params}
 
 
 def current() -> Step:
@@ -34,28 +34,28 @@ def current() -> Step:
     try:
         return guided_path.step_of(st.query_params.get("step", "1"))
     except CaseError as error:
-        st.warning(prose.plain(str(error)))
+        st.warning(prose.escaped(str(error)))
         return guided_path.steps()[0]
 
 
 def guesses() -> Guesses:
     """What the reader answered, with a sentence for each thing that cannot be read."""
-    found: Guesses = {}
+    by_step: Guesses = {}
     for piece in filter(None, st.query_params.get("answers", "").split("_")):
-        name, _, given = piece.partition("-")
+        name, _, text = piece.partition("-")
         try:
-            found[name] = guided_path.guess_of(name, given)
+            by_step[name] = guided_path.guess_of(name, text)
         except CaseError as error:
-            st.warning(prose.plain(str(error)))
-    return found
+            st.warning(prose.escaped(str(error)))
+    return by_step
 
 
-def put(step: Step, given: str | None) -> None:
+def put(step: Step, answer: str | None) -> None:
     """A callback: write an answer into the URL, or take it out again."""
     pieces = [piece for piece in st.query_params.get("answers", "").split("_") if piece]
-    kept = [piece for piece in pieces if piece.partition("-")[0] != step.id]
+    others = [piece for piece in pieces if piece.partition("-")[0] != step.id]
     st.query_params.update(
-        {"step": str(step.number), "answers": "_".join(kept + ([f"{step.id}-{given}"] if given else []))}
+        {"step": str(step.number), "answers": "_".join(others + ([f"{step.id}-{answer}"] if answer else []))}
     )
 
 
@@ -73,16 +73,16 @@ def go(number: int) -> None:
 
 def server() -> Server:
     """What the reader's server counted, as the URL has it, with a sentence for each count that cannot be read."""
-    given = guided_path.default_server()
-    found = {}
+    default = guided_path.default_server()
+    numbers = {}
     for key in SERVER:
         try:
-            found[key] = guided_path.LIMITS[key].read(key, st.query_params.get(key, str(getattr(given, key))))
+            numbers[key] = guided_path.LIMITS[key].read(key, st.query_params.get(key, str(getattr(default, key))))
         except CaseError as error:
-            st.warning(prose.plain(str(error)))
-            found[key] = getattr(given, key)
-    return Server(**found)
+            st.warning(prose.escaped(str(error)))
+            numbers[key] = getattr(default, key)
+    return Server(**numbers)
 
 
-def put_counted(key: str) -> None:
+def put_server_number(key: str) -> None:
     st.query_params[key] = f"{st.session_state[f'path_{key}']:.10g}"

@@ -35,9 +35,9 @@ def player(runs: Mapping[str, Results], block_tokens: int) -> None:
     films = {name: pool_film.film(results, block_tokens) for name, results in runs.items()}
     COMPONENT(key=KEY, data=[payload(runs, films)], on_at_change=take)
     st.caption(prose.text("pressure", "film_note"))
-    cut = [name for name, film in films.items() if film.goes_on]
-    if cut:
-        numbers = {"stays": format_count(pool_film.MOST_STAYS), "schedulers": ", ".join(cut)}
+    names = [name for name, film in films.items() if film.goes_on]
+    if names:
+        numbers = {"stays": format_count(pool_film.MOST_STAYS), "schedulers": ", ".join(names)}
         st.caption(prose.text("pressure", "film_cut", numbers))
 
 
@@ -80,11 +80,11 @@ def payload(runs: Mapping[str, Results], films: Mapping[str, Film]) -> dict[str,
 def begin_s(films: Mapping[str, Film], end_s: float) -> float:
     """Where the picture stands first: at the time of the link, else where the first run is under most pressure."""
     try:
-        asked = float(st.query_params.get(IN_URL, ""))
+        at_s = float(st.query_params.get(IN_URL, ""))
     except ValueError:
-        asked = -1.0
-    if 0 <= asked <= end_s:
-        return asked
+        at_s = -1.0
+    if 0 <= at_s <= end_s:
+        return at_s
     return round(pool_film.busiest_s(next(iter(films.values()))), 2)
 
 
@@ -92,18 +92,18 @@ def usage(results: Results, end_s: float) -> list[int]:
     """The pool in percent at times from 0 to the end."""
     seconds = results.seconds
     times = np.linspace(0, end_s, USAGE_POINTS)
-    known = np.interp(times, np.append(0.0, seconds.time_s), np.append(0.0, seconds.kv_usage))
-    return np.rint(100 * known).astype(int).tolist()
+    shares = np.interp(times, np.append(0.0, seconds.time_s), np.append(0.0, seconds.kv_usage))
+    return np.rint(100 * shares).astype(int).tolist()
 
 
 def packed(film: Film) -> dict[str, str]:
     """The columns of film.js one after another, 16 bits a number; blocks that came back are nought for the others."""
     times = [_sixteen(column, film.end_s) for column in (film.ready_s, film.admitted_s, film.decoding_s, film.left_s)]
-    cached, *blocks = [
+    cached_blocks, *blocks = [
         _sixteen(column, film.pool_blocks) for column in (film.cached_blocks, film.prefill_blocks, film.left_blocks)
     ]
     stays = np.stack([film.request + AGAIN * film.again, *times, *blocks])
-    return {"stays": _text(stays), "cached": _text(cached[film.again])}
+    return {"stays": _text(stays), "cached": _text(cached_blocks[film.again])}
 
 
 def _sixteen(values: Floats, whole: float) -> Floats:

@@ -28,7 +28,7 @@ SEEDS = 1_000_000
 Runs = dict[str, Results]
 
 
-def asked(answer: DeltaGenerator, side: DeltaGenerator, rest: DeltaGenerator) -> Pressure:
+def inputs(answer: DeltaGenerator, side: DeltaGenerator, rest: DeltaGenerator) -> Pressure:
     """Draw all inputs; says so and stops where they make no server."""
     demand_place, engine_place, case_place = side.container(), side.container(), side.container()
     with demand_place:
@@ -36,11 +36,11 @@ def asked(answer: DeltaGenerator, side: DeltaGenerator, rest: DeltaGenerator) ->
     with engine_place:
         engine, beside, pool_percent, objective = engine_inputs()
     case_place.markdown(f"**{prose.label('pressure', 'server')}**")
-    chosen = controls.inputs(answer, case_place, rest, CASE_FIELDS)
+    values = controls.inputs(answer, case_place, rest, CASE_FIELDS)
     with answer:
         try:
             return Pressure(
-                case=case_from(chosen), demand=demand, engine=Engine(**engine), beside=beside,
+                case=case_from(values), demand=demand, engine=Engine(**engine), beside=beside,
                 pool_percent=pool_percent, objective=objective,
             )  # fmt: skip
         except CaseError as error:
@@ -49,14 +49,14 @@ def asked(answer: DeltaGenerator, side: DeltaGenerator, rest: DeltaGenerator) ->
 
 def refuse(error: CaseError) -> NoReturn:
     """One sentence, and no more of the page."""
-    st.warning(prose.plain(str(error)))
+    st.warning(prose.escaped(str(error)))
     st.stop()
 
 
 def demand_inputs() -> Demand:
     """Which requests arrive."""
     st.markdown(f"**{prose.label('pressure', 'demand')}**")
-    name = chosen("workload", workload.names(), FIRST.demand.workload)
+    name = option("workload", workload.names(), FIRST.demand.workload)
     rate = number("requests_per_s", 0.01, 1000.0, step=0.5)
     least, most = REQUESTS
     requests = st.number_input(
@@ -76,8 +76,8 @@ def engine_inputs() -> tuple[dict[str, Any], str, int, Objective]:
     """How the engine is started, which other one stands beside it, its share of the pool, and what counts as good."""
     st.markdown(f"**{prose.label('pressure', 'engine')}**")
     schedulers = tuple(simulate.SCHEDULERS)
-    scheduler = chosen("scheduler", schedulers, schedulers[0])
-    beside = chosen("beside", (ALONE, *schedulers), FIRST.beside)
+    scheduler = option("scheduler", schedulers, schedulers[0])
+    beside = option("beside", (ALONE, *schedulers), FIRST.beside)
     pool_percent = st.number_input(
         **texts("pool_percent"), min_value=1, max_value=servers.WHOLE_POOL_PERCENT, value=FIRST.pool_percent,
         step=5, bind="query-params",
@@ -112,9 +112,9 @@ def texts(name: str) -> dict[str, Any]:
     return {"label": prose.label("pressure", section), "help": prose.detail("pressure", section), "key": name}
 
 
-def chosen(name: str, options: tuple[str, ...], first: str) -> str:
-    picked = st.selectbox(**texts(name), options=options, index=options.index(first), bind="query-params")
-    return picked or first
+def option(name: str, options: tuple[str, ...], first: str) -> str:
+    selection = st.selectbox(**texts(name), options=options, index=options.index(first), bind="query-params")
+    return selection or first
 
 
 def number(name: str, low: float, high: float, *, step: float = 1) -> Any:
@@ -128,21 +128,21 @@ def number(name: str, low: float, high: float, *, step: float = 1) -> Any:
 
 def runs(server: Pressure) -> Runs:
     """The run of the chosen scheduler, and of the one beside it on the same arrivals. Says so where one cannot be."""
-    found: Runs = {}
+    results: Runs = {}
     for scheduler in server.schedulers:
         try:
-            found[scheduler] = servers.run(server, scheduler)
+            results[scheduler] = servers.run(server, scheduler)
         except CaseError as error:
-            if not found:
+            if not results:
                 refuse(error)
-            st.info(prose.plain(f"{scheduler}: {error}"))
-    return found
+            st.info(prose.escaped(f"{scheduler}: {error}"))
+    return results
 
 
-def lead(server: Pressure, found: Runs) -> None:
+def lead(server: Pressure, runs: Runs) -> None:
     """The answer in sentences: what the chosen scheduler does, why the first token waits, and what the other does."""
     lines = []
-    for place, (scheduler, results) in enumerate(found.items()):
+    for place, (scheduler, results) in enumerate(runs.items()):
         run = pressure.totals(results, server.objective)
         numbers = pressure.figures(scheduler, run, results, server.case.block_tokens)
         numbers |= {
@@ -170,9 +170,9 @@ def pool_of(server: Pressure) -> str:
     return "whole" if server.pool_percent == servers.WHOLE_POOL_PERCENT else "share"
 
 
-def cards(server: Pressure, found: Runs) -> None:
+def cards(server: Pressure, runs: Runs) -> None:
     """Key numbers of the chosen scheduler."""
-    run = pressure.totals(next(iter(found.values())), server.objective)
+    run = pressure.totals(next(iter(runs.values())), server.objective)
     with st.container(horizontal=True, gap="xsmall"):
         for name, value in pressure.cards(run):
             section = f"card.{name}"
@@ -181,17 +181,17 @@ def cards(server: Pressure, found: Runs) -> None:
             )
 
 
-def by_second(server: Pressure, found: Runs) -> None:
+def by_second(server: Pressure, runs: Runs) -> None:
     st.header(prose.label("pressure", "seconds"))
-    shown = found, servers.load_text(server, next(iter(found.values())))
-    figure, alt = charts.by_second(*shown, palette=theme.STREAMLIT), charts.by_second_alt(*shown)
-    show.chart(figure, alt=alt, key="pressure", shown=shown)
+    chart_data = runs, servers.load_text(server, next(iter(runs.values())))
+    figure, alt = charts.by_second(*chart_data, palette=theme.STREAMLIT), charts.by_second_alt(*chart_data)
+    show.chart(figure, alt=alt, key="pressure", chart_data=chart_data)
 
 
-def compared(server: Pressure, found: Runs) -> None:
+def numbers_table(server: Pressure, runs: Runs) -> None:
     """All numbers of both runs, a line each."""
-    st.header(prose.label("pressure", "numbers" if len(found) == 1 else "compared"))
-    every = [pressure.totals(results, server.objective) for results in found.values()]
+    st.header(prose.label("pressure", "numbers" if len(runs) == 1 else "compared"))
+    every = [pressure.totals(results, server.objective) for results in runs.values()]
     rows = [[prose.label("pressure", f"number.{name}"), *cells] for name, cells in pressure.comparison_rows(every)]
-    show.table("numbers", [prose.label("pressure", "column.number"), *found], rows)
+    show.table("numbers", [prose.label("pressure", "column.number"), *runs], rows)
     st.caption(prose.text("pressure", "numbers_note", pressure.objective_figures(server.objective)))

@@ -24,28 +24,28 @@ def section(server: Pressure) -> None:
     names = {name: prose.label("pressure", f"remedy_for.{name}") for name in remedies.OBJECTIVES}
     objective = choice.one_of("remedy_for", prose.label("pressure", "input.remedy_for"), names)
     engine = servers.engine_of(server, server.engine.scheduler)
-    tried = long_work.results(
+    results = long_work.results(
         "remedies",
         (server.case, server.demand, engine),
         lambda: remedies.rows(server.case, server.demand.arrivals(), engine=engine),
         remedies.number_of_rows(engine),
     )
-    if tried is None:
+    if results is None:
         return
-    rows = remedies.ranking(tuple(tried), objective)
+    rows = remedies.ranking(tuple(results), objective)
     which, numbers = pressure.best_remedy(rows)
     st.markdown(prose.text("pressure", f"remedy_{which}", numbers | {"objective": names[objective]}))
     swap = remedies.swap_beside_recompute(rows)
     if swap:
         st.markdown(prose.text("pressure", "swap", {name: format_count(count) for name, count in swap.items()}))
-    simulated = [row for row in rows if not row.problem]
-    found = [remedy_table.values(vars(row)) for row in simulated]
-    columns = {prose.label("pressure", f"column.{name}"): [row[name] for row in found] for name in COLUMNS}
+    runs = [row for row in rows if not row.problem]
+    values = [remedy_table.values(vars(row)) for row in runs]
+    columns = {prose.label("pressure", f"column.{name}"): [row[name] for row in values] for name in COLUMNS}
     page_tables.show_sortable("remedies", columns, alt=prose.label("pressure", "remedies"))
     st.caption(prose.text("pressure", "remedies_note", {"rule": say(remedies.RULE)}))
     st.markdown(prose.text("pressure", "column.set"))
-    show.bullets(f"`{row.id}`: {prose.plain(remedy_table.set_by(vars(row)))}" for row in simulated[1:])
-    refused = [f"{say(row.action)}: {prose.plain(row.problem)}" for row in rows if row.problem]
-    if refused:
+    show.bullets(f"`{row.id}`: {prose.escaped(remedy_table.set_by(vars(row)))}" for row in runs[1:])
+    problems = [f"{say(row.action)}: {prose.escaped(row.problem)}" for row in rows if row.problem]
+    if problems:
         st.markdown(prose.text("pressure", "refused"))
-        show.bullets(refused)
+        show.bullets(problems)

@@ -28,7 +28,7 @@ def overview() -> tuple[Any, str]:
 
 
 @st.cache_resource(show_spinner=False)
-def overview_in(spoken: str) -> tuple[Any, str]:
+def overview_in(language_code: str) -> tuple[Any, str]:
     """The same, for each language that is spoken."""
     return charts.outcomes(rows(), palette=theme.STREAMLIT), charts.outcomes_alt(rows())
 

@@ -37,7 +37,7 @@ def section(case: Case) -> None:
             st.form_submit_button(prose.label("capacity", "log_forget"), on_click=put, type="tertiary")
     text = str(st.session_state[TEXT] or "").strip()
     if text:
-        answer = explained(text, case)
+        answer = answer_of(text, case)
         if answer is not None:
             explain(answer)
 
@@ -47,7 +47,7 @@ def put(sample: str | None = None) -> None:
     st.session_state[TEXT] = prose.text("capacity", sample) if sample else ""
 
 
-def explained(text: str, case: Case) -> Answer | None:
+def answer_of(text: str, case: Case) -> Answer | None:
     """The answer, or None with a sentence on why there is none."""
     try:
         if len(text) > log_reader.LONGEST_LOG:
@@ -55,7 +55,7 @@ def explained(text: str, case: Case) -> Answer | None:
             raise CaseError(prose.text("capacity", "log_too_long", sizes))
         return log_answer.explain_text(text, case, {"model": model_of(text, case)})
     except CaseError as error:
-        st.error(prose.plain(str(error)))
+        st.error(prose.escaped(str(error)))
         return None
 
 
@@ -68,27 +68,27 @@ def model_of(text: str, case: Case) -> str:
 
 def explain(answer: Answer) -> None:
     """The verdict first, then bytes per token, each check, and every figure that was read."""
-    named = kv_pool.log_engine(answer) or prose.label("capacity", "log_unknown_engine")
-    against = {"engine": prose.plain(named), "model": answer["label"]}
+    engine = kv_pool.log_engine(answer) or prose.label("capacity", "log_unknown_engine")
+    against = {"engine": prose.escaped(engine), "model": answer["label"]}
     by_name = catalog.model_id(str(answer["figures"].get("model", ""))) == answer["model"]
     st.markdown(prose.text("capacity", "log_against_named" if by_name else "log_against_chosen", against))
     if answer["consistent"]:
         st.success(prose.label("capacity", "log_good"))
     else:
         st.error(prose.label("capacity", "log_bad"))
-    implied, own = answer["implied_bytes_per_token"], answer["model_bytes_per_token"]
-    if implied and own:
-        low, high = map(format_count, implied)
-        st.markdown(prose.text("capacity", "log_rate", {"low": low, "high": high, "own": format_count(own)}))
+    implied_range, model_bytes = answer["implied_bytes_per_token"], answer["model_bytes_per_token"]
+    if implied_range and model_bytes:
+        low, high = map(format_count, implied_range)
+        st.markdown(prose.text("capacity", "log_rate", {"low": low, "high": high, "own": format_count(model_bytes)}))
     checks(answer)
-    figures(answer)
+    values_table(answer)
 
 
 def checks(answer: Answer) -> None:
     rows = [
         [
             prose.label("capacity", f"finding.{finding['figure']}"),
-            *(prose.plain(finding[cell]) for cell in ("printed", "means", "expected")),
+            *(prose.escaped(finding[cell]) for cell in ("printed", "means", "expected")),
             prose.label("capacity", f"log_mark.{MARKS[finding['agrees']]}"),
         ]
         for finding in answer["findings"]
@@ -98,10 +98,10 @@ def checks(answer: Answer) -> None:
         show.table("log-checks", header, rows, foreign=True)
 
 
-def figures(answer: Answer) -> None:
+def values_table(answer: Answer) -> None:
     with st.expander(prose.label("capacity", "log_all")):
         rows = [
-            [prose.plain(name), prose.plain(value), prose.text("capacity", f"figure.{name}")]
+            [prose.escaped(name), prose.escaped(value), prose.text("capacity", f"figure.{name}")]
             for name, value in kv_pool.log_values(answer["figures"]).items()
         ]
         header = ("log_column.figure", "log_value", "log_column.means")

@@ -44,17 +44,17 @@ def draw(result: Comparison, name: str) -> None:
 
 def in_markdown(line: Line) -> str:
     """What it is and where it is computed; symbols; numbers put in and the result."""
-    where = prose.plain(f"kvmodel.{line.computed_in}")
-    said = f"**{prose.label('why', f'line.{line.name}')}** :small[:gray[{where}]]"
+    where = prose.escaped(f"kvmodel.{line.computed_in}")
+    title = f"**{prose.label('why', f'line.{line.name}')}** :small[:gray[{where}]]"
     symbols = f"${line.symbol} =$ {joined(line, [coloured(term, f'${formula.symbols(term)}$') for term in line.terms])}"
-    put_in = joined(line, [coloured(term, unbroken(formula.numbers(term))) for term in line.terms])
+    numbers = joined(line, [coloured(term, unbroken(formula.numbers(term))) for term in line.terms])
     result = unbroken(formula.result(line))
-    return f"{said}\\\n{symbols}\\\n= {put_in} = {f'**{result}**' if line.headline else result}"
+    return f"{title}\\\n{symbols}\\\n= {numbers} = {f'**{result}**' if line.headline else result}"
 
 
 def unbroken(words: str) -> str:
     """As plain text, in which no number is torn from its unit."""
-    return prose.plain(NUMBER.sub(show.UNTORN, words))
+    return prose.escaped(NUMBER.sub(show.UNTORN, words))
 
 
 def joined(line: Line, terms: Sequence[str]) -> str:

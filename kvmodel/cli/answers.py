@@ -62,16 +62,16 @@ def fields_used(case: Case, reading: Reading | None = None) -> dict[str, Any]:
     }
 
 
-def read_from(reading: Reading | None) -> dict[str, Any]:
+def config_answer(reading: Reading | None) -> dict[str, Any]:
     """What a config.json says beside the KV: assumptions, parameters, weights; nothing for a catalog's model."""
     if reading is None:
         return {}
-    counted = reading.parameters
+    parameters = reading.parameters
     return {
         "assumed": reading.assumed,
         "notes": list(reading.notes),
-        "parameters": counted.total if counted else None,
-        "active_parameters": counted.active if counted else None,
+        "parameters": parameters.total if parameters else None,
+        "active_parameters": parameters.active if parameters else None,
         "weight_bytes": reading.model.counts.weight_bytes if reading.model.counts else None,
         "fixed_state_bytes_transformers": reading.fixed_bytes_transformers,
     }
@@ -156,16 +156,16 @@ def copy(case: Case, numbers: Numbers) -> dict[str, Any]:
     path = copy_path(replace(case, copy_gb_per_s=None, per_copy_us=None))
     rates = as_measured(path, numbers["copy_gb_per_s"], numbers["per_copy_us"])
     size_bytes = np.multiply(numbers["copies"], numbers["bytes_per_copy"])
-    copied = transfer.transfer(rates, numbers["direction"], numbers["copies"], size_bytes, tp=case.tp)
+    transfers = transfer.transfer(rates, numbers["direction"], numbers["copies"], size_bytes, tp=case.tp)
     small = path.small_loads
     return {
-        "copy_s": copied.seconds,
-        "effective_bytes_per_s": transfer.effective_bytes_per_s(size_bytes, copied.seconds),
-        "wire_s": transfer.copy_s(0, size_bytes, per_copy_s=0, link_bytes_per_s=copied.bytes_per_s),
-        "per_copy_s": copied.per_copy_s,
-        "link_bytes_per_s": copied.bytes_per_s,
+        "copy_s": transfers.seconds,
+        "effective_bytes_per_s": transfer.effective_bytes_per_s(size_bytes, transfers.seconds),
+        "wire_s": transfer.copy_s(0, size_bytes, per_copy_s=0, link_bytes_per_s=transfers.bytes_per_s),
+        "per_copy_s": transfers.per_copy_s,
+        "link_bytes_per_s": transfers.bytes_per_s,
         "total_bytes": size_bytes,
-        "method": np.where(copied.is_small, small.method, path.method) if small else path.method,
-        "gpu_s": copied.gpu_s,
+        "method": np.where(transfers.is_small, small.method, path.method) if small else path.method,
+        "gpu_s": transfers.gpu_s,
         "pin_s": path.pin_s_per_byte * size_bytes,
     }

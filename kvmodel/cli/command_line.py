@@ -16,8 +16,8 @@ from kvmodel import catalog
 from kvmodel.arrays import plain
 from kvmodel.cli.commands import COMMANDS
 from kvmodel.errors import CaseError, CatalogError, bad_value
-from kvmodel.inputs import case, questions
-from kvmodel.inputs.case import DEFAULTS
+from kvmodel.inputs import questions
+from kvmodel.inputs.case import DEFAULTS, values_text
 from kvmodel.sweeps.choices import read_choices, with_config
 
 IDS = {"model": catalog.model_ids, "gpu": catalog.gpu_ids, "link": catalog.link_ids}
@@ -34,7 +34,7 @@ def parser(name: str, *, with_help: bool) -> Parser:
     """The parser of one command. Flags stay text: their values are read by Case and by questions.INPUTS."""
     command = COMMANDS[name]
     example = f"example:\n  python -m kvmodel {name} {command.example}".rstrip()
-    built = Parser(
+    command_parser = Parser(
         prog=f"python -m kvmodel {name}",
         usage=" ".join(["python -m kvmodel", name, *(word.upper() for word in command.words), "[flags]"]),
         description=command.help,
@@ -44,20 +44,24 @@ def parser(name: str, *, with_help: bool) -> Parser:
         allow_abbrev=False,
     )
     for word in command.words:
-        built.add_argument(word, metavar=word.upper(), nargs="?", default=None, help=own_help(word, with_help))
+        command_parser.add_argument(
+            word, metavar=word.upper(), nargs="?", default=None, help=input_help(word, with_help)
+        )
     for field in command.fields:
-        built.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
-    for field in command.own:
+        command_parser.add_argument(flag(field), metavar="X", help=case_help(field) if with_help else None)
+    for field in command.inputs:
         each = questions.INPUTS[field]
-        taken: dict[str, Any] = {"action": "store_true"} if each.limits.kind == "bool" else {"metavar": "X"}
-        taken |= {"action": "append"} if each.many else {}
-        built.add_argument(flag(field), help=own_help(field, with_help), **taken)
+        options: dict[str, Any] = {"action": "store_true"} if each.limits.kind == "bool" else {"metavar": "X"}
+        options |= {"action": "append"} if each.many else {}
+        command_parser.add_argument(flag(field), help=input_help(field, with_help), **options)
     if command.rows:
-        built.add_argument("--rows", metavar="FILE.csv", help="one case a row, columns named like the flags")
+        command_parser.add_argument("--rows", metavar="FILE.csv", help="one case a row, columns named like the flags")
     if command.rows or command.output:
-        built.add_argument("-o", "--output", metavar="FILE", help="where to write (--rows: default standard output)")
-    built.add_argument("--json", action="store_true", help="print one JSON object")
-    return built
+        command_parser.add_argument(
+            "-o", "--output", metavar="FILE", help="where to write (--rows: default standard output)"
+        )
+    command_parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return command_parser
 
 
 def chart_names() -> str:
@@ -68,39 +72,39 @@ def chart_names() -> str:
 
 def case_help(field: str) -> str:
     default = DEFAULTS[field]
-    taken = f"an id, such as {IDS[field]()[0]}" if field in IDS else case.allowed(field)
-    return taken + ("" if default is None else f"; default {default}")
+    values = f"an id, such as {IDS[field]()[0]}" if field in IDS else values_text(field)
+    return values + ("" if default is None else f"; default {default}")
 
 
-def own_help(field: str, with_help: bool) -> str | None:
+def input_help(field: str, with_help: bool) -> str | None:
     if not with_help:
         return None
     if field == "name":
         return chart_names()
     each = questions.INPUTS[field]
-    taken = "given or not" if each.limits.kind == "bool" else each.limits.allowed
-    return f"{each.help}: {taken}" + ("" if each.default is None else f"; default {each.default}")
+    values = "given or not" if each.limits.kind == "bool" else each.limits.allowed
+    return f"{each.help}: {values}" + ("" if each.default is None else f"; default {each.default}")
 
 
 def flag(field: str) -> str:
     return "--" + field.replace("_", "-")
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
     import difflib  # only after an error
 
-    return ", ".join(difflib.get_close_matches(name, known, n=2, cutoff=0.5)) or ", ".join(known)
+    return ", ".join(difflib.get_close_matches(name, names, n=2, cutoff=0.5)) or ", ".join(names)
 
 
 def parse(name: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Only what was given, as text. Raises CaseError."""
-    built = parser(name, with_help=any(text in ("-h", "--help") for text in arguments))
-    given, unknown = built.parse_known_args(arguments)
+    command_parser = parser(name, with_help=any(text in ("-h", "--help") for text in arguments))
+    namespace, unknown = command_parser.parse_known_args(arguments)
     if unknown:
         what = unknown[0].split("=")[0]
-        flags = [text for action in built._actions for text in action.option_strings if text.startswith("--")]
+        flags = [text for action in command_parser._actions for text in action.option_strings if text.startswith("--")]
         raise CaseError(f"{name}: {what[:40]!r} is not a flag of this command; nearest: {nearest(what, flags)}")
-    return vars(given)
+    return vars(namespace)
 
 
 def run(arguments: Sequence[str]) -> str:
@@ -118,7 +122,7 @@ def run(arguments: Sequence[str]) -> str:
 
         if "config" in choices:  # read once; a column of that name is read row by row
             choices = dict(with_config(choices)[0])
-        table = rows.answer(name, rows_file, choices, (*command.fields, *command.own), command.own)
+        table = rows.answer(name, rows_file, choices, (*command.fields, *command.inputs), command.inputs)
         if output is None:
             return table
         from kvmodel import files
@@ -128,9 +132,9 @@ def run(arguments: Sequence[str]) -> str:
     words = {word: choices.pop(word) for word in command.words}
     if output is not None and not command.output:
         raise CaseError("-o: given without --rows; use > FILE for a single answer")
-    chosen, values = read_choices(choices, command.own)
+    case, values = read_choices(choices, command.inputs)
     values |= words | ({"output": output} if command.output else {})
-    answer = plain(command.answer(chosen, values))
+    answer = plain(command.answer(case, values))
     if as_json:
         import json
 
@@ -163,11 +167,11 @@ def show(text: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 for bad input."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        if not given:
+        if not words:
             raise CaseError(f"command: none given; allowed: {', '.join(COMMANDS)}; see python -m kvmodel --help")
-        text = overview() + "\n" if given[0] in ("-h", "--help") else run(given)
+        text = overview() + "\n" if words[0] in ("-h", "--help") else run(words)
         show(text)
     except (CaseError, CatalogError) as error:
         with contextlib.suppress(OSError):

@@ -62,134 +62,134 @@ class Command:
     example: str
     answer: Callable[[Case, dict[str, Any]], dict[str, Any]]
     fields: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     rows: bool = False
     output: bool = False
     texts: Callable[[], ModuleType] = answers_texts
 
 
-def size(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def size(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     return (
-        echo(chosen, "size", own)
-        | answers.size(chosen, numbers(chosen, own))
-        | {"fields_used": answers.fields_used(chosen, own.get("reading"))}
-        | answers.read_from(own.get("reading"))
+        echo(case, "size", inputs)
+        | answers.size(case, numbers(case, inputs))
+        | {"fields_used": answers.fields_used(case, inputs.get("reading"))}
+        | answers.config_answer(inputs.get("reading"))
     )
 
 
-def pool(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    return echo(chosen, "capacity", own) | answers.pool(chosen, numbers(chosen, own))
+def pool(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+    return echo(case, "capacity", inputs) | answers.pool(case, numbers(case, inputs))
 
 
-def prefill(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    values = numbers(chosen, own)
-    resolve.require_sequence_fits(chosen, values)
-    answer = answers.prefill(chosen, values)
-    return echo(chosen, "prefill", own) | answer | {"kernel_parts": answers.prefill_parts(chosen, values)}
+def prefill(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+    values = numbers(case, inputs)
+    resolve.require_sequence_fits(case, values)
+    answer = answers.prefill(case, values)
+    return echo(case, "prefill", inputs) | answer | {"kernel_parts": answers.prefill_parts(case, values)}
 
 
-def copy(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    return echo(chosen, "copy", own) | {"link": chosen.link_id} | answers.copy(chosen, numbers(chosen, own))
+def copy(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+    return echo(case, "copy", inputs) | {"link": case.link_id} | answers.copy(case, numbers(case, inputs))
 
 
-def compare(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def compare(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.recovery import comparison
 
-    return comparison.as_json(comparison.compare_case(chosen))
+    return comparison.as_json(comparison.compare_case(case))
 
 
-def figure19(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def figure19(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.claims.figure19 import figure19
 
     return vars(figure19())
 
 
-def scenarios(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def scenarios(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.claims.scenarios import rows
 
     return {"rows": rows()}
 
 
-def claims(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def claims(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.claims.ledger import rows
 
     return {"claims": rows()}
 
 
-def evidence(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def evidence(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.evidence import evidence_answers
 
-    return evidence_answers.evidence_answer(own["file"])
+    return evidence_answers.evidence_answer(inputs["file"])
 
 
-def calibrate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def calibrate(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.evidence import evidence_answers
 
-    return evidence_answers.calibrate(chosen, own)
+    return evidence_answers.calibrate(case, inputs)
 
 
-def explain_log(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def explain_log(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.startup_log import log_answer
 
-    return log_answer.explain(chosen, own)
+    return log_answer.explain(case, inputs)
 
 
-def simulate(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def simulate(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.cli import simulate_file
 
-    if own["file"] is None:
+    if inputs["file"] is None:
         raise CaseError("file: none given; allowed: a JSON file with config and requests")
-    return simulate_file.simulate(own["file"])
+    return simulate_file.simulate(inputs["file"])
 
 
-def pressure(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def pressure(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.simulation import pressure
 
-    return echo(chosen, "pressure", own) | pressure.pressure(chosen, own)
+    return echo(case, "pressure", inputs) | pressure.pressure(case, inputs)
 
 
-def remedies(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def remedies(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.simulation import pressure
 
-    return echo(chosen, "remedies", own) | pressure.ladder(chosen, own)
+    return echo(case, "remedies", inputs) | pressure.ladder(case, inputs)
 
 
-def sweep(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def sweep(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.cli import sweep_file
 
-    return sweep_file.answer(chosen, own)
+    return sweep_file.answer(case, inputs)
 
 
-def chart(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def chart(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
 
     from kvmodel.cli import documents
 
-    return documents.chart(own["name"], chosen, own["output"])
+    return documents.chart(inputs["name"], case, inputs["output"])
 
 
-def report(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def report(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.cli import documents
 
-    return documents.report(chosen, own)
+    return documents.report(case, inputs)
 
 
-def diagnose(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def diagnose(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.cli import operations
 
-    return operations.diagnose(numbers(chosen, own))
+    return operations.diagnose(numbers(case, inputs))
 
 
-def rules(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def rules(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.cli import operations
 
-    return operations.rules(own)
+    return operations.rules(inputs)
 
 
-def dashboard(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
+def dashboard(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.cli import operations
 
-    return operations.dashboard(own)
+    return operations.dashboard(inputs)
 
 
 COMMANDS = {
@@ -288,11 +288,11 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def numbers(chosen: Case, own: dict[str, Any]) -> dict[str, Any]:
-    return vars(chosen) | own
+def numbers(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
+    return vars(case) | inputs
 
 
-def echo(chosen: Case, command: str, own: dict[str, Any]) -> dict[str, Any]:
+def echo(case: Case, command: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """The inputs that an answer is for."""
-    given = {field: value for field, value in own.items() if field != "reading"}
-    return {field: vars(chosen)[field] for field in COMMANDS[command].fields} | given
+    values = {field: value for field, value in inputs.items() if field != "reading"}
+    return {field: vars(case)[field] for field in COMMANDS[command].fields} | values

@@ -28,13 +28,13 @@ def chart(name: str | None, case: Case, path: str | None) -> dict[str, Any]:
     return {"chart": name, "output": path}
 
 
-def report(case: Case, own: dict[str, Any]) -> dict[str, Any]:
+def report(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     """Write the memo into the file that `output` names. Raises CaseError."""
     require_plotly("report")
     from kvmodel.charts import chart_files, pictures
     from kvmodel.report import markup, memo
 
-    path, app = own["output"], addresses.app_address(own["app_url"])
+    path, app = inputs["output"], addresses.app_address(inputs["app_url"])
     suffix = Path(path or "").suffix.lower()
     if suffix not in MEMO_SUFFIXES:
         raise refused("-o", repr(path), f"a file name that ends in {' or '.join(MEMO_SUFFIXES)}")
@@ -42,10 +42,10 @@ def report(case: Case, own: dict[str, Any]) -> dict[str, Any]:
     if suffix == ".html":
         files.write(path, markup.as_html(blocks, case))
     else:
-        drawn = ".svg" if pictures.available() else ".html"
-        beside = [str(Path(path).with_suffix("")) + f"-{name}{drawn}" for name in memo.CHARTS]
+        chart_suffix = ".svg" if pictures.available() else ".html"
+        beside = [str(Path(path).with_suffix("")) + f"-{name}{chart_suffix}" for name in memo.CHARTS]
         for name, file in zip(memo.CHARTS, beside, strict=True):
-            files.write(file, chart_files.chart_file(name, case, drawn))
+            files.write(file, chart_files.chart_file(name, case, chart_suffix))
         places = {name: Path(file).name for name, file in zip(memo.CHARTS, beside, strict=True)}
         files.write(path, markup.as_markdown(blocks, places.__getitem__))
     return {"report": path, "charts": beside}

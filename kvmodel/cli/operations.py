@@ -12,7 +12,7 @@ from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.metrics import metric_names
 from kvmodel.metrics.exposition import LONGEST_TEXT
 
-Own = Mapping[str, Any]
+Inputs = Mapping[str, Any]
 
 
 def read_file(path: str, what: str) -> bytes:
@@ -27,81 +27,87 @@ def read_file(path: str, what: str) -> bytes:
         raise CaseError(f"{what}: {path[:LONGEST_ECHO]!r} cannot be read: {reason}") from None
 
 
-def known(own: Own) -> from_scrapes.Known:
+def server_facts(inputs: Inputs) -> from_scrapes.ServerFacts:
     """What the reader adds to the metrics. Raises CatalogError for an unknown id."""
     from kvmodel import catalog
 
-    fields = {"tp": own["tp"], "max_num_batched_tokens": own["max_num_batched_tokens"], "timing": own["timing"]}
-    if own["model"] is not None:
-        fields["model"] = catalog.id_of("model", own["model"])
-    if own["gpu"] is not None:
-        fields["gpu"] = catalog.id_of("gpu", own["gpu"])
-    return from_scrapes.Known(fields, own["engine_version"], own["gpu_hour"])
+    fields = {
+        "tp": inputs["tp"],
+        "max_num_batched_tokens": inputs["max_num_batched_tokens"],
+        "timing": inputs["timing"],
+    }
+    if inputs["model"] is not None:
+        fields["model"] = catalog.id_of("model", inputs["model"])
+    if inputs["gpu"] is not None:
+        fields["gpu"] = catalog.id_of("gpu", inputs["gpu"])
+    return from_scrapes.ServerFacts(fields, inputs["engine_version"], inputs["gpu_hour"])
 
 
-def diagnose(own: Own) -> dict[str, Any]:
+def diagnose(inputs: Inputs) -> dict[str, Any]:
     """The answer of `diagnose`: one scrape, two, or a Prometheus. Raises CaseError."""
-    require_one_source(own)
-    if own["prometheus"] is not None:
+    require_one_source(inputs)
+    if inputs["prometheus"] is not None:
         from kvmodel.diagnosis import from_prometheus
 
-        return from_prometheus.diagnose(own["prometheus"], own["window"], match=own["match"], known=known(own))
-    first = read_file(own["scrape"], "SCRAPE")
-    second = None if own["scrape2"] is None else read_file(own["scrape2"], "SCRAPE2")
-    return from_scrapes.diagnose(first, second, seconds=own["seconds"], known=known(own))
+        return from_prometheus.diagnose(
+            inputs["prometheus"], inputs["window"], match=inputs["match"], facts=server_facts(inputs)
+        )
+    first = read_file(inputs["scrape"], "SCRAPE")
+    second = None if inputs["scrape2"] is None else read_file(inputs["scrape2"], "SCRAPE2")
+    return from_scrapes.diagnose(first, second, seconds=inputs["seconds"], facts=server_facts(inputs))
 
 
-def require_one_source(own: Own) -> None:
+def require_one_source(inputs: Inputs) -> None:
     """Raises CaseError unless there is either a scrape or a Prometheus."""
-    if own["prometheus"] is None and own["scrape"] is None:
+    if inputs["prometheus"] is None and inputs["scrape"] is None:
         raise CaseError("SCRAPE: none given; allowed: a file, - for standard input, or --prometheus with an address")
-    if own["prometheus"] is not None and own["scrape"] is not None:
+    if inputs["prometheus"] is not None and inputs["scrape"] is not None:
         raise CaseError("SCRAPE: given with --prometheus; allowed: one of them")
 
 
-def detected_names(own: Own) -> tuple[str, dict[str, str]]:
+def detected_names(inputs: Inputs) -> tuple[str, dict[str, str]]:
     """The engine and its names: of a scrape, of a Prometheus, or an engine's newest where neither is given."""
-    if own["scrape"] is None and own["prometheus"] is None:
-        product = own["product"] or "vllm"
+    if inputs["scrape"] is None and inputs["prometheus"] is None:
+        product = inputs["product"] or "vllm"
         return product, prometheus_rules.newest_names(product)
-    if own["product"] is not None:
+    if inputs["product"] is not None:
         raise CaseError("product: given beside a scrape or a Prometheus, whose names count; allowed: one of them")
-    if own["scrape"] is not None and own["prometheus"] is not None:
+    if inputs["scrape"] is not None and inputs["prometheus"] is not None:
         raise CaseError("SCRAPE: given with --prometheus; allowed: one of them")
-    if own["prometheus"] is not None:
+    if inputs["prometheus"] is not None:
         from kvmodel.diagnosis import from_prometheus
 
-        answer = from_prometheus.diagnose(own["prometheus"], own["window"], match=own["match"])
+        answer = from_prometheus.diagnose(inputs["prometheus"], inputs["window"], match=inputs["match"])
     else:
-        answer = from_scrapes.diagnose(read_file(own["scrape"], "SCRAPE"))
+        answer = from_scrapes.diagnose(read_file(inputs["scrape"], "SCRAPE"))
     if "names" not in answer:
         raise CaseError(f"SCRAPE: {answer['reason']}; allowed: a scrape of an engine")
     return answer["engine"], answer["names"]
 
 
-def rules(own: Own) -> dict[str, Any]:
+def rules(inputs: Inputs) -> dict[str, Any]:
     """The answer of `rules`: a rule file, and the same questions as PromQL. Raises CaseError."""
-    product, names = detected_names(own)
+    product, names = detected_names(inputs)
     if not prometheus_rules.alerts(names, product):
         raise CaseError(f"SCRAPE: no series to alert on, only {', '.join(names) or 'none'}; allowed: a whole scrape")
     text = prometheus_rules.rules_yaml(names, product)
     answer = {"engine": product, "names": names, "promql": prometheus_rules.promql(names, product), "rules": text}
-    return answer | written(own["output"], text)
+    return answer | output_answer(inputs["output"], text)
 
 
-def dashboard(own: Own) -> dict[str, Any]:
+def dashboard(inputs: Inputs) -> dict[str, Any]:
     """The answer of `dashboard`: what Grafana imports. Raises CaseError."""
     import json
 
-    product, names = detected_names(own)
-    drawn = grafana.dashboard(names, product)
-    if not drawn["panels"]:
+    product, names = detected_names(inputs)
+    board = grafana.dashboard(names, product)
+    if not board["panels"]:
         label = metric_names.label(product)
         raise CaseError(f"SCRAPE: no series of {label} to draw; allowed: a whole scrape")
-    return drawn if own["output"] is None else written(own["output"], json.dumps(drawn, indent=2) + "\n")
+    return board if inputs["output"] is None else output_answer(inputs["output"], json.dumps(board, indent=2) + "\n")
 
 
-def written(output: str | None, text: str) -> dict[str, str]:
+def output_answer(output: str | None, text: str) -> dict[str, str]:
     """Where a text was written, if anywhere. Raises CaseError where it cannot be."""
     if output is None:
         return {}

@@ -27,8 +27,8 @@ def processes(number: int) -> Iterator[Executor]:
     pool = Processes(number, mp_context=context, initializer=begin, initargs=(listener,))
     interrupts: list[int] = []
 
-    def interrupted(sent: int, _: Any) -> None:
-        interrupts.append(sent)
+    def interrupted(signal_number: int, _: Any) -> None:
+        interrupts.append(signal_number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         teller.send_bytes(b".")
 
@@ -54,18 +54,18 @@ def processes(number: int) -> Iterator[Executor]:
 class Processes(ProcessPoolExecutor):
     """A pool whose tasks can be given up, each as a KeyboardInterrupt in its result."""
 
-    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
-        with interrupts_held_back():  # a process started here holds them back too, until it has begun
-            return super().submit(task, function, *given, **named)
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
+        with without_interrupts():  # a process started here holds them back too, until it has begun
+            return super().submit(task, function, *arguments, **keywords)
 
 
 @contextmanager
-def interrupts_held_back() -> Iterator[None]:
-    held = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+def without_interrupts() -> Iterator[None]:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 # --- in a worker ---
@@ -85,12 +85,12 @@ def give_up(*_: Any) -> None:
         raise KeyboardInterrupt
 
 
-def task(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def task(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     if worker.given_up:
         raise KeyboardInterrupt
     try:
         worker.computing = True
-        return function(*given, **named)
+        return function(*arguments, **keywords)
     finally:
         worker.computing = False
 

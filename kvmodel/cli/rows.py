@@ -17,10 +17,12 @@ from kvmodel.errors import CaseError, CatalogError
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import resolve
-from kvmodel.sweeps.row_results import COMPARE, Question, Results, Row, computed, names_of_results, pools, read_row
+from kvmodel.sweeps.row_results import COMPARE, Question, Results, Row, names_of_results, pools, read_row, results_of
 
 
-def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence[str], own: tuple[str, ...]) -> str:
+def answer(
+    command: str, path: str, choices: Mapping[str, str], fields: Sequence[str], own_inputs: tuple[str, ...]
+) -> str:
     """The CSV with results. `choices` are flags given besides: they hold where a row says nothing.
 
     Raises
@@ -29,9 +31,9 @@ def answer(command: str, path: str, choices: Mapping[str, str], fields: Sequence
     """
     text = _text(path)
     table = csv.reader(io.StringIO(text, newline=""))
-    columns, rows = _read(table, path, choices, fields, own)
+    columns, rows = _read(table, path, choices, fields, own_inputs)
     question = QUESTIONS[command]
-    results, names = computed(question, rows, own), names_of_results(question, own)
+    results, names = results_of(question, rows, own_inputs), names_of_results(question, own_inputs)
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\r\n" if "\r\n" in text else "\n")
     writer.writerow([*columns, *names, "error"])
@@ -53,7 +55,7 @@ def _text(path: str) -> str:
 
 
 def _read(
-    table: Any, path: str, choices: Mapping[str, str], fields: Sequence[str], own: tuple[str, ...]
+    table: Any, path: str, choices: Mapping[str, str], fields: Sequence[str], own_inputs: tuple[str, ...]
 ) -> tuple[list[str], list[Row]]:
     """Column names as they stand, and the rows. Blank lines count as none."""
     rows: list[Row] = []
@@ -68,8 +70,8 @@ def _read(
                 continue
             if len(cells) != len(columns):
                 raise CaseError(f"{len(cells)} cells given; allowed: {len(columns)}, as many as the header has")
-            given = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
-            rows.append(read_row(cells, {**choices, **given}, own))
+            row_choices = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
+            rows.append(read_row(cells, {**choices, **row_choices}, own_inputs))
     except (CaseError, CatalogError, csv.Error) as error:
         raise CaseError(f"line {table.line_num} of {path}: {error}") from None
     if columns is None:
@@ -98,13 +100,13 @@ def _copy(case: Case, values: Results) -> tuple[Results, Any]:
 
 def _prefill(case: Case, values: Results) -> tuple[Results, Any]:
     free = pools(case, values)
-    held = kv_cache.kv_bytes(
+    kv_bytes = kv_cache.kv_bytes(
         catalog.model(case.model).kv_layers,
         values["tokens"] + values["past"],
         bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
         tp=case.tp,
     )
-    return answers.prefill(case, values), (free <= 0) | (held > free)
+    return answers.prefill(case, values), (free <= 0) | (kv_bytes > free)
 
 
 QUESTIONS: dict[str, Question] = {

@@ -18,7 +18,7 @@ from kvmodel.scheduler.log import Log
 from kvmodel.scheduler.state import Requests, Settings
 from kvmodel.scheduler.vllm import VLLM_V1
 
-LISTED = 400  # preemptions and resumes that an answer lists
+MOST_LISTED = 400  # preemptions and resumes that an answer lists
 MOST = 2_000_000_000
 MOST_REQUESTS = 2_000_000
 MOST_CHUNKS = 500_000  # of prefills beyond the first of each, which take a step each
@@ -59,17 +59,18 @@ def simulate(path: str) -> dict[str, Any]:
         "tokens_computed": log.tokens_prefilled + log.tokens_decoded,
         "finish_step": [int(end) - 1 for end in log.finished_at],
         "preemptions": [
-            {"step": int(step), "request": request, "tokens": tokens} for step, request, tokens in in_order[:LISTED]
+            {"step": int(step), "request": request, "tokens": tokens}
+            for step, request, tokens in in_order[:MOST_LISTED]
         ],
         "resumes": [
             {
                 "step": int(step),
                 "request": request,
                 "tokens": tokens,
-                "cached_tokens": cached,
-                "waited_steps": int(waited),
+                "cached_tokens": cached_tokens,
+                "waited_steps": int(waited_steps),
             }
-            for step, request, tokens, cached, waited in log.resumes[:LISTED]
+            for step, request, tokens, cached_tokens, waited_steps in log.resumes[:MOST_LISTED]
         ],
         "livelocked_requests": sorted(log.no_progress),
     }
@@ -113,12 +114,12 @@ def read(path: str) -> tuple[Settings, Requests]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names stand in it once each: which of two values counts would be a guess."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise CaseError(f"file: {twice[:40]!r} stands twice in one object; allowed: each name once")
-    return found
+    return values
 
 
 def _settings(config: Mapping[str, Any]) -> Settings:

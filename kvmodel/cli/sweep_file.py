@@ -21,60 +21,62 @@ from kvmodel.sweeps import sweep
 from kvmodel.sweeps.grid import Grid
 
 SUFFIXES = (".csv", ".parquet")
-TOLD_EVERY_S = 1.0
-ERASED = "\r\x1b[K"  # the line, where answers or a sentence come next
+PROGRESS_EVERY_S = 1.0
+ERASE_LINE = "\r\x1b[K"  # the line, where answers or a sentence come next
 TASKS_WORTH_PROCESSES = 4  # starting processes takes as long as about so many tasks
 
 
-def answer(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
+def answer(case: Case, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Write the file; how many rows it has, and how many of them say only why there is no result. Raises CaseError."""
-    path, what = own["output"], own["what"]
+    path, what = inputs["output"], inputs["what"]
     suffix = Path(path or "").suffix.lower()
     if suffix not in SUFFIXES:
-        given_path = "none" if path is None else repr(path)
-        raise CaseError(f"-o: {given_path} given; allowed: a file name that ends in {' or '.join(SUFFIXES)}")
+        path_text = "none" if path is None else repr(path)
+        raise CaseError(f"-o: {path_text} given; allowed: a file name that ends in {' or '.join(SUFFIXES)}")
     if suffix == ".parquet":
         parquet_module()
-    inputs = {name for names in questions.SWEPT.values() for name in names}
-    given = {name: value for name, value in (vars(case) | dict(own)).items() if value != default_of(name)}
-    cases = sweep.grid_of(what, {name: value for name, value in given.items() if name in inputs}, own["over"] or [])
-    with executor(own, cases) as chosen:
-        rows = list(counted(sweep.rows(what, cases, chosen), len(cases)))
+    grid_inputs = {name for names in questions.GRID_INPUTS.values() for name in names}
+    choices = {name: value for name, value in (vars(case) | dict(inputs)).items() if value != default_of(name)}
+    cases = sweep.grid_of(
+        what, {name: value for name, value in choices.items() if name in grid_inputs}, inputs["over"] or []
+    )
+    with executor(inputs, cases) as workers:
+        rows = list(with_progress(sweep.rows(what, cases, workers), len(cases)))
     table = sweep.as_table(rows, list(cases.over))
     files.write(path, as_parquet(table) if suffix == ".parquet" else files.as_csv(table))
     errors = sum("error" in row for row in rows)
     return {"what": what, "rows": len(rows), "errors": errors, "columns": list(table[0]), "output": path}
 
 
-def counted(rows: Iterable[sweep.Row], number: int) -> Iterator[sweep.Row]:
+def with_progress(rows: Iterable[sweep.Row], number: int) -> Iterator[sweep.Row]:
     """The rows as they come; on a terminal, one line says how many there are so far."""
-    told_s = time.monotonic()
-    watched = sys.stderr is not None and sys.stderr.isatty()
-    written = False
+    last_s = time.monotonic()
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    has_line = False
     try:
         for count, row in enumerate(rows):
-            if watched and time.monotonic() - told_s > TOLD_EVERY_S:
-                told_s, written = time.monotonic(), True
+            if is_terminal and time.monotonic() - last_s > PROGRESS_EVERY_S:
+                last_s, has_line = time.monotonic(), True
                 print(f"\r{count:,} of {number:,} cases", end="", file=sys.stderr, flush=True)
             yield row
     finally:
-        if written:
-            print(ERASED, end="", file=sys.stderr, flush=True)
+        if has_line:
+            print(ERASE_LINE, end="", file=sys.stderr, flush=True)
 
 
 def default_of(name: str) -> Any:
     return DEFAULTS[name] if name in DEFAULTS else questions.INPUTS[name].default if name in questions.INPUTS else None
 
 
-def executor(own: Mapping[str, Any], cases: Grid) -> AbstractContextManager[Executor | None]:
+def executor(inputs: Mapping[str, Any], cases: Grid) -> AbstractContextManager[Executor | None]:
     """Where a grid is computed: on a Dask cluster, on processes, or here where it is small."""
-    if own["dask"] is not None:
-        if own["processes"] is not None:
+    if inputs["dask"] is not None:
+        if inputs["processes"] is not None:
             raise CaseError("processes: given with --dask; allowed: one of them")
-        return sweep.dask(own["dask"])
-    tasks = -(-len(cases) // sweep.AT_ONCE[own["what"]])
-    number = min(own["processes"] or os.cpu_count() or 1, tasks)
-    if number == 1 or (own["processes"] is None and tasks < TASKS_WORTH_PROCESSES):
+        return sweep.dask(inputs["dask"])
+    tasks = -(-len(cases) // sweep.AT_ONCE[inputs["what"]])
+    number = min(inputs["processes"] or os.cpu_count() or 1, tasks)
+    if number == 1 or (inputs["processes"] is None and tasks < TASKS_WORTH_PROCESSES):
         return nullcontext()
     return processes(number)
 

@@ -26,7 +26,7 @@ LEAST = ("running", "waiting", "usage")
 
 
 def diagnose(
-    url: str, window: str = "1h", *, match: str | None = None, known: from_scrapes.Known | None = None
+    url: str, window: str = "1h", *, match: str | None = None, facts: from_scrapes.ServerFacts | None = None
 ) -> dict[str, Any]:
     """The answer over the last `window` of a Prometheus, for the series that `match` (label matchers) leaves.
 
@@ -64,7 +64,7 @@ def diagnose(
         counters = [name for name in counts if meanings(name)[0].kind == "counter"]
         resets = samples_of(address, "resets", counters[:1], over)
         windows = server_window.over_range(whole, least, seconds, restarted=any(sample.value for sample in resets))
-    answer = from_scrapes.of_window(scrape, whole, windows, known or from_scrapes.Known())
+    answer = from_scrapes.of_window(scrape, whole, windows, facts or from_scrapes.ServerFacts())
     return answer | {"over": say("the last {window} of {url}", window=window, url=address.url)}
 
 

@@ -70,10 +70,10 @@ def step_of(text: str) -> Step:
     return every[place - 1]
 
 
-def case_of(step: Step, chosen: Mapping[str, Any]) -> Case:
+def case_of(step: Step, choices: Mapping[str, Any]) -> Case:
     """The Case of a step: the reader's model, GPU and length, what the step sets, and defaults. Raises CaseError."""
-    own = {field: chosen[field] for field in catalog.table(FILE)["own"]}
-    return Case(**own | dict(step.inputs))
+    values = {field: choices[field] for field in catalog.table(FILE)["own"]}
+    return Case(**values | dict(step.inputs))
 
 
 def default_server() -> Server:
@@ -168,7 +168,7 @@ def first_remedy(remedies: tuple[str, ...]) -> str:
     return in_order(remedies)[0]
 
 
-def held_after(remedy: str, result: Comparison) -> int:
+def requests_held_after(remedy: str, result: Comparison) -> int:
     """Requests of the Case's length that the pool holds with a remedy; some leave the pool as it is."""
     case = result.case
     if remedy == "utilization":
@@ -184,16 +184,16 @@ def guess_of(step_id: str, text: str) -> float | str | None:
     """A guess as a link writes it; None for a skipped question. Raises CaseError with one sentence."""
     step = next((step for step in steps() if step.id == step_id), None)
     if step is None:
-        named = ", ".join(step.id for step in steps())
-        raise CaseError(say("answers: {given!r} is no step; allowed: {named}", given=step_id[:40], named=named))
+        ids = ", ".join(step.id for step in steps())
+        raise CaseError(say("answers: {given!r} is no step; allowed: {named}", given=step_id[:40], named=ids))
     if text == "skip":
         return None
     possible = limits.one_of(*step.options) if step.options else GUESS
     try:
         guess: float | str = possible.parsed(text)
     except ValueError:
-        told = {"given": text[:40], "step": step.id, "allowed": possible.allowed}
-        raise CaseError(say("answers: {given!r} given for {step}; allowed: skip, {allowed}", **told)) from None
+        texts = {"given": text[:40], "step": step.id, "allowed": possible.allowed}
+        raise CaseError(say("answers: {given!r} given for {step}; allowed: skip, {allowed}", **texts)) from None
     return guess
 
 

@@ -152,7 +152,7 @@ def bare_layers(fields: Fields, number: int) -> tuple[bool, ...]:
 def adjusted_width(fields: Fields) -> int | None:
     """LFM2: two thirds of `block_ff_dim`, times a factor, up to a multiple."""
     width = fields.size("block_ff_dim", "intermediate_size")
-    entry = fields.given("block_ffn_dim_multiplier")
+    entry = fields.key_and_value("block_ffn_dim_multiplier")
     factor = entry[1] if entry and isinstance(entry[1], int | float) and not isinstance(entry[1], bool) else 1.0
     multiple = fields.size("block_multiple_of") or 1
     if width is None or not 0 < factor < MOST_WIDENING:

@@ -64,7 +64,7 @@ class Fields:
         """Whether one of these keys is there and not null."""
         return any(self.section.get(name) is not None for name in names)
 
-    def given(self, *names: str) -> tuple[str, Any] | None:
+    def key_and_value(self, *names: str) -> tuple[str, Any] | None:
         """The first of these keys that is there and not null, with its value, unchecked."""
         for name in names:
             if self.section.get(name) is not None:
@@ -77,8 +77,8 @@ class Fields:
 
     def whole(self, *names: str, least: int = 1, most: int = MOST) -> int | None:
         """A whole number the file gives, or None. Raises ConfigRefused."""
-        found = self.given(*names)
-        return None if found is None else int(self.note(found[0], self._whole(*found, least, most)))
+        entry = self.key_and_value(*names)
+        return None if entry is None else int(self.note(entry[0], self._whole(*entry, least, most)))
 
     def _whole(self, name: str, value: Any, least: int, most: int) -> int:
         number = int(value) if isinstance(value, float) and value.is_integer() else value
@@ -154,10 +154,10 @@ class Fields:
 
     def entries(self, *names: str) -> list[Any] | None:
         """A list the file gives, or None. Raises ConfigRefused."""
-        found = self.given(*names)
-        if found is None:
+        entry = self.key_and_value(*names)
+        if entry is None:
             return None
-        name, value = found
+        name, value = entry
         if not isinstance(value, list) or len(value) > MOST:
             raise refusal(self.path + name, value, say("a list"))
         short = value if len(value) <= 8 else say("{count} entries", count=len(value))
@@ -166,8 +166,8 @@ class Fields:
 
     def numbers(self, *names: str, least: int = 0) -> list[int] | None:
         """A list of whole numbers the file gives, or None. Raises ConfigRefused."""
-        found = self.entries(*names)
-        return None if found is None else [self._whole(names[0], value, least, MOST) for value in found]
+        entry = self.entries(*names)
+        return None if entry is None else [self._whole(names[0], value, least, MOST) for value in entry]
 
     def tied(self) -> bool:
         """Whether head and embedding share weights: the language section's word, else the file's, else the class's."""
@@ -182,15 +182,15 @@ class Fields:
         return value
 
 
-def refusal(name: str, given: object, allowed: str) -> ConfigRefused:
+def refusal(name: str, value: object, allowed: str) -> ConfigRefused:
     """One sentence: key, what was given, what is allowed."""
-    return ConfigRefused(str(bad_value(name, given, allowed)))
+    return ConfigRefused(str(bad_value(name, value, allowed)))
 
 
 def wrong_length(name: str, entries: int, layers: int) -> ConfigRefused:
     """A list by layer that is too short or too long."""
-    told = {"field": name, "entries": entries, "layers": layers}
-    return ConfigRefused(say("{field}: {entries} entries given for {layers} layers", **told))
+    texts = {"field": name, "entries": entries, "layers": layers}
+    return ConfigRefused(say("{field}: {entries} entries given for {layers} layers", **texts))
 
 
 def language_section(config: Mapping[str, Any], *, assume_defaults: bool = False) -> Fields:
@@ -239,6 +239,6 @@ def class_of(section: Mapping[str, Any], outer: str) -> str:
     architectures = section.get("architectures")
     if isinstance(architectures, list) and architectures and isinstance(architectures[0], str):
         stem = architectures[0].split("For")[0].removesuffix("LMHeadModel").removesuffix("Model").lower()
-        known = {name.replace("_", "").replace("-", ""): name for name in class_defaults()}
-        return outer or known.get(stem, stem if NAME.fullmatch(stem) else "")
+        classes = {name.replace("_", "").replace("-", ""): name for name in class_defaults()}
+        return outer or classes.get(stem, stem if NAME.fullmatch(stem) else "")
     return outer

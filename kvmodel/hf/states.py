@@ -103,7 +103,7 @@ def mamba1(fields: Fields, hidden_size: int) -> Mixer:
     inner = inner or (fields.whole("mamba_expand", "expand") or 2) * hidden_size
     states = fields.dimension("the state's width", "mamba_d_state", "state_size", "ssm_state_size")
     kernel = fields.dimension("the convolution's length", "mamba_d_conv", "conv_kernel")
-    rank_entry = fields.given("mamba_dt_rank", "time_step_rank")
+    rank_entry = fields.key_and_value("mamba_dt_rank", "time_step_rank")
     automatic = rank_entry is None or rank_entry[1] == "auto"
     rank = -(-hidden_size // 16) if automatic else fields.whole("mamba_dt_rank", "time_step_rank") or 1
     heads = fields.whole("n_mamba_heads") or 1  # Zamba splits d_inner into heads
@@ -132,7 +132,7 @@ def mamba2(fields: Fields, hidden_size: int) -> Mixer:
 
 
 def mamba2_head_dim(fields: Fields, hidden_size: int, heads: int) -> int:
-    entry = fields.given("mamba_head_dim", "mamba_d_head", "mamba_headdim", "head_dim")
+    entry = fields.key_and_value("mamba_head_dim", "mamba_d_head", "mamba_headdim", "head_dim")
     if entry is not None and entry[1] != "auto":
         return fields.dimension("the mixer's head width", entry[0])
     return (fields.whole("mamba_expand", "expand") or 2) * hidden_size // heads

@@ -32,7 +32,7 @@ def query(case: Case) -> dict[str, str]:
     return {FORMAT_KEY: FORMAT} | inputs(case)
 
 
-def link(app: str, path: str, case: Case, more: Mapping[str, str] | None = None) -> str:
+def page_address(app: str, path: str, case: Case, more: Mapping[str, str] | None = None) -> str:
     """The address of a page below the app's own, with every input; `more` is the page's own state."""
     parts = urlsplit(app)
     whole = f"{parts.path.rstrip('/')}/{path}"
@@ -44,15 +44,15 @@ def case_of(items: Iterable[tuple[str, str]]) -> Case:
 
     Raises CaseError with one sentence on an unknown key, one given twice, another format, or a bad value.
     """
-    chosen: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     for key, value in items:
-        if key in chosen:
+        if key in choices:
             raise CaseError(say("{field}: given twice; allowed: once", field=key[:LONGEST_ECHO]))
-        chosen[key] = value
-    version = chosen.pop(FORMAT_KEY, FORMAT)
+        choices[key] = value
+    version = choices.pop(FORMAT_KEY, FORMAT)
     if version != FORMAT:
         raise bad_value(FORMAT_KEY, version, FORMAT)
-    return case_from(chosen)
+    return case_from(choices)
 
 
 def app_address(text: str) -> str:

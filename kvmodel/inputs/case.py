@@ -93,7 +93,7 @@ class Case:
     duplex: str = "alone"
 
     def __post_init__(self) -> None:
-        for field, value in checked(vars(self)).items():
+        for field, value in typed_values(vars(self)).items():
             object.__setattr__(self, field, value)
 
     @property
@@ -108,24 +108,24 @@ def case_from(choices: Mapping[str, Any]) -> Case:
     """A Case from what a URL, a form or a command line gave. Raises CaseError with one sentence."""
     for field in choices:
         if field not in DEFAULTS:
-            told = {"field": str(field)[:LONGEST_ECHO], "allowed": ", ".join(DEFAULTS)}
-            raise CaseError(say("{field}: no such input; allowed: {allowed}", **told))
+            texts = {"field": str(field)[:LONGEST_ECHO], "allowed": ", ".join(DEFAULTS)}
+            raise CaseError(say("{field}: no such input; allowed: {allowed}", **texts))
     return Case(**choices)
 
 
-def checked(choices: Mapping[str, Any]) -> dict[str, Any]:
+def typed_values(choices: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a Case in their types, ids as the catalog writes them. Raises CaseError."""
     objective = choices["objective"]
     dashed = objective.replace("_", "-") if isinstance(objective, str) else ""
-    spelled = {"objective": dashed} if dashed in options_of("objective") else {}
+    spelling = {"objective": dashed} if dashed in options_of("objective") else {}
     values: dict[str, Any] = {
         field: None if value is None and DEFAULTS[field] is None else LIMITS[field].read(field, value)
-        for field, value in {**choices, **spelled}.items()
+        for field, value in {**choices, **spelling}.items()
     }
     try:
         ids = {field: catalog.id_of(field, values[field]) for field in ("model", "gpu")}
-        own_link = values["link"].strip().lower() == "auto"
-        ids["link"] = "auto" if own_link else catalog.id_of("link", values["link"])
+        is_auto = values["link"].strip().lower() == "auto"
+        ids["link"] = "auto" if is_auto else catalog.id_of("link", values["link"])
     except CatalogError as error:
         raise CaseError(str(error)) from None
     require_tp_divides_heads(ids["model"], values["tp"])
@@ -158,7 +158,7 @@ def require_tp_divides_heads(model_id: str, tp: int) -> None:
         )
 
 
-def allowed(field: str) -> str:
+def values_text(field: str) -> str:
     """The values a field takes, in words: a range, a list, or ids of the catalog."""
     return LIMITS[field].allowed
 

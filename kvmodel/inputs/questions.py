@@ -103,4 +103,5 @@ LOAD = (  # the workload, and how the engine is started
     "utilization", "max_num_seqs", "watermark", "host_gib",
 )  # fmt: skip
 SLO = ("slo_ttft_s", "slo_tpot_ms")
-SWEPT = {"compare": CASE, "pressure": (*SERVER, *LOAD, *SLO)}  # the inputs of each question that a grid can be asked
+# By the question that is asked of each case of a grid.
+GRID_INPUTS = {"compare": CASE, "pressure": (*SERVER, *LOAD, *SLO)}

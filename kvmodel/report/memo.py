@@ -84,7 +84,7 @@ def memo(case: Case, app: str = addresses.APP) -> list[Block]:
         *assumption_blocks(result),
         Heading("Not modelled"),
         Bullets(tuple(f"{row['what']} {row['means']}" for row in catalog.table("not_modelled")["left_out"])),
-        *origin(case, addresses.link(app, "crossover", case)),
+        *origin(case, addresses.page_address(app, "crossover", case)),
     ]
 
 
@@ -104,7 +104,7 @@ def chart_note(name: str, case: Case, app: str = addresses.APP, data: tuple[Any,
 def page_link(name: str, case: Case, app: str) -> str:
     """The page that shows a chart, with the Case's inputs."""
     more = {"view": name} if name in VIEWS else {}
-    return addresses.link(app, PAGES.get(name, "crossover"), case, more)
+    return addresses.page_address(app, PAGES.get(name, "crossover"), case, more)
 
 
 def question(case: Case) -> str:

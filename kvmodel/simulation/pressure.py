@@ -16,19 +16,21 @@ from kvmodel.simulation.simulate import Engine
 from kvmodel.units import MS
 
 
-def pressure(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Totals of a run; `own` are the command's own inputs. Raises CaseError or DoesNotFit: one sentence."""
-    return simulated(case, own).totals(slo_ttft_s=own["slo_ttft_s"], slo_tpot_s=own["slo_tpot_ms"] * MS)
+def pressure(case: Case, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Totals of a run; `inputs` are the command's own inputs. Raises CaseError or DoesNotFit: one sentence."""
+    return results_of(case, inputs).totals(slo_ttft_s=inputs["slo_ttft_s"], slo_tpot_s=inputs["slo_tpot_ms"] * MS)
 
 
-def simulated(case: Case, own: Mapping[str, Any]) -> Results:
+def results_of(case: Case, inputs: Mapping[str, Any]) -> Results:
     """The run itself. Raises CaseError or DoesNotFit: one sentence."""
-    return simulate.simulate(case, requests(own), engine(own))
+    return simulate.simulate(case, requests(inputs), engine(inputs))
 
 
-def ladder(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
+def ladder(case: Case, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The remedies in their order, the rule of it, and swap beside recomputing. Raises CaseError or DoesNotFit."""
-    rows = remedies.ladder(case, requests(own), own["objective"], engine=engine(own), version=own["engine_version"])
+    rows = remedies.ladder(
+        case, requests(inputs), inputs["objective"], engine=engine(inputs), version=inputs["engine_version"]
+    )
     return {
         "rows": [asdict(row) for row in rows],
         "rule": remedies.RULE,
@@ -37,35 +39,35 @@ def ladder(case: Case, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def engine(own: Mapping[str, Any]) -> Engine:
+def engine(inputs: Mapping[str, Any]) -> Engine:
     return Engine(
-        scheduler=own["scheduler"],
-        num_blocks=own["num_blocks"],
-        utilization=own["utilization"],
-        max_num_seqs=own["max_num_seqs"],
-        watermark=own["watermark"],
-        host_gib=own["host_gib"],
+        scheduler=inputs["scheduler"],
+        num_blocks=inputs["num_blocks"],
+        utilization=inputs["utilization"],
+        max_num_seqs=inputs["max_num_seqs"],
+        watermark=inputs["watermark"],
+        host_gib=inputs["host_gib"],
     )
 
 
-def require_workload(own: Mapping[str, Any]) -> None:
+def require_workload(inputs: Mapping[str, Any]) -> None:
     """Raises CaseError for an unknown workload, without making its requests."""
-    if own["trace"] is None:
-        workload.row_of(own["workload"])
+    if inputs["trace"] is None:
+        workload.row_of(inputs["workload"])
 
 
-def requests(own: Mapping[str, Any]) -> workload.Workload:
+def requests(inputs: Mapping[str, Any]) -> workload.Workload:
     """The named workload, or the requests of a trace file."""
-    if own["trace"] is None:
-        return workload.named(
-            own["workload"],
-            own["requests"],
-            seed=own["seed"],
-            requests_per_s=own["requests_per_s"],
-            burstiness=own["burstiness"],
-            clients=own["clients"],
+    if inputs["trace"] is None:
+        return workload.by_name(
+            inputs["workload"],
+            inputs["requests"],
+            seed=inputs["seed"],
+            requests_per_s=inputs["requests_per_s"],
+            burstiness=inputs["burstiness"],
+            clients=inputs["clients"],
         )
     for field in ("workload", "requests_per_s", "burstiness", "clients"):
-        if own[field] != questions.INPUTS[field].default:
+        if inputs[field] != questions.INPUTS[field].default:
             raise CaseError(f"{field}: given with --trace; a trace has its own arrivals")
-    return workload.first(workload.trace(own["trace"]), own["requests"])
+    return workload.first(workload.trace(inputs["trace"]), inputs["requests"])

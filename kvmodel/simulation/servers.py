@@ -20,8 +20,8 @@ from kvmodel.words import Later
 
 ALONE = "none"  # in the place of a second scheduler
 WHOLE_POOL_PERCENT = 100
-KEPT_RUNS = 64
-KEPT_CURVES = 32
+MOST_RUNS = 64
+MOST_CURVES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Demand:
 
     def arrivals(self) -> Workload:
         """The requests. Raises CaseError."""
-        return workload.named(
+        return workload.by_name(
             self.workload, self.requests, seed=self.seed, requests_per_s=self.requests_per_s,
             burstiness=self.burstiness, clients=self.clients,
         )  # fmt: skip
@@ -64,20 +64,20 @@ class Pressure:
         return tuple(dict.fromkeys(name for name in (self.engine.scheduler, self.beside) if name != ALONE))
 
 
-def engine_of(asked: Pressure, scheduler: str) -> Engine:
+def engine_of(server: Pressure, scheduler: str) -> Engine:
     """The engine of one run, with its pool. Raises DoesNotFit where the weights leave none."""
-    engine = replace(asked.engine, scheduler=scheduler)
-    if engine.num_blocks is not None or asked.pool_percent == WHOLE_POOL_PERCENT:
+    engine = replace(server.engine, scheduler=scheduler)
+    if engine.num_blocks is not None or server.pool_percent == WHOLE_POOL_PERCENT:
         return engine
-    whole = memory_blocks(asked.case, engine)
-    share = whole * asked.pool_percent // WHOLE_POOL_PERCENT
-    return replace(engine, num_blocks=min(max(share, longest_blocks(asked)), whole))
+    whole = memory_blocks(server.case, engine)
+    share = whole * server.pool_percent // WHOLE_POOL_PERCENT
+    return replace(engine, num_blocks=min(max(share, longest_blocks(server)), whole))
 
 
-def longest_blocks(asked: Pressure) -> int:
+def longest_blocks(server: Pressure) -> int:
     """Blocks that the longest request holds at its end: a smaller pool can never finish it."""
-    load = asked.demand.arrivals()
-    return -(-int((load.prompt_tokens + load.output_tokens).max() - 1) // asked.case.block_tokens)
+    load = server.demand.arrivals()
+    return -(-int((load.prompt_tokens + load.output_tokens).max() - 1) // server.case.block_tokens)
 
 
 def memory_blocks(case: Case, engine: Engine) -> int:
@@ -86,56 +86,56 @@ def memory_blocks(case: Case, engine: Engine) -> int:
     return simulate.engine_settings(case, whole, simulate.step_inputs(case)).num_blocks
 
 
-@lru_cache(maxsize=KEPT_RUNS)
-def simulated(case: Case, demand: Demand, engine: Engine) -> Results:
+@lru_cache(maxsize=MOST_RUNS)
+def cached_results(case: Case, demand: Demand, engine: Engine) -> Results:
     """A run, kept for the next reader: the same inputs give the same run. Raises CaseError or DoesNotFit."""
     return simulate.simulate(case, demand.arrivals(), engine)
 
 
-def curve_points(asked: Pressure, schedulers: Iterable[str], middle_per_s: float) -> Iterator[tuple[str, Point]]:
+def curve_points(server: Pressure, schedulers: Iterable[str], middle_per_s: float) -> Iterator[tuple[str, Point]]:
     """The load curve's points, one scheduler after the other. Raises CaseError or DoesNotFit."""
     for scheduler in schedulers:
-        engine = engine_of(asked, scheduler)
-        for point in load_curve.points(asked.case, asked.demand.at_rate, engine, asked.objective, middle_per_s):
+        engine = engine_of(server, scheduler)
+        for point in load_curve.points(server.case, server.demand.at_rate, engine, server.objective, middle_per_s):
             yield scheduler, point
 
 
-def by_scheduler(found: Iterable[tuple[str, Point]]) -> dict[str, list[Point]]:
+def by_scheduler(points: Iterable[tuple[str, Point]]) -> dict[str, list[Point]]:
     curves: dict[str, list[Point]] = {}
-    for scheduler, point in found:
+    for scheduler, point in points:
         curves.setdefault(scheduler, []).append(point)
     return curves
 
 
-@lru_cache(maxsize=KEPT_CURVES)
-def curves(asked: Pressure) -> tuple[dict[str, list[Point]], Later, float]:
+@lru_cache(maxsize=MOST_CURVES)
+def curves(server: Pressure) -> tuple[dict[str, list[Point]], Later, float]:
     """The load curve of each scheduler, the load in one line, and the rate that was asked for."""
-    chosen_per_s = offered_per_s(asked.demand, run(asked, asked.schedulers[0]))
-    points = curve_points(asked, asked.schedulers, chosen_per_s)
-    return by_scheduler(points), load_text(asked), chosen_per_s
+    rate_per_s = offered_per_s(server.demand, run(server, server.schedulers[0]))
+    points = curve_points(server, server.schedulers, rate_per_s)
+    return by_scheduler(points), load_text(server), rate_per_s
 
 
-def pool_share(asked: Pressure, results: Results) -> float:
+def pool_share(server: Pressure, results: Results) -> float:
     """The pool of a run as a share of what memory leaves."""
-    return results.pool_blocks / memory_blocks(asked.case, asked.engine)
+    return results.pool_blocks / memory_blocks(server.case, server.engine)
 
 
-def run(asked: Pressure, scheduler: str) -> Results:
+def run(server: Pressure, scheduler: str) -> Results:
     """One run. Raises CaseError or DoesNotFit, one sentence."""
-    return simulated(asked.case, asked.demand, engine_of(asked, scheduler))
+    return cached_results(server.case, server.demand, engine_of(server, scheduler))
 
 
-def load_text(asked: Pressure, results: Results | None = None) -> Later:
+def load_text(server: Pressure, results: Results | None = None) -> Later:
     """The load in one line, for a chart that travels without its page; without a run it has no rate of its own."""
     values = {
-        "workload": asked.demand.workload,
-        "requests": Later("{count} requests", (("count", format_count(asked.demand.requests)),)),
-        "seed": Later("seed {seed}", (("seed", asked.demand.seed),)),
+        "workload": server.demand.workload,
+        "requests": Later("{count} requests", (("count", format_count(server.demand.requests)),)),
+        "seed": Later("seed {seed}", (("seed", server.demand.seed),)),
     }
     if results is None:
         return Later("{workload}, {requests}, {seed}", tuple(values.items()))
     values |= {
-        "rate": f"{offered_per_s(asked.demand, results):.3g}",
+        "rate": f"{offered_per_s(server.demand, results):.3g}",
         "blocks": Later("{count} blocks", (("count", format_count(results.pool_blocks)),)),
     }
     return Later("{workload}, {requests}, {rate} requests/s, {blocks}, {seed}", tuple(values.items()))
@@ -143,9 +143,9 @@ def load_text(asked: Pressure, results: Results | None = None) -> Later:
 
 def offered_per_s(demand: Demand, results: Results) -> float:
     """The rate at which requests come: as asked for, else the workload's own, else as its clients sent. [requests/s]"""
-    own = catalog.table("workloads")[demand.workload].get("requests_per_s")
-    if demand.clients is None and (demand.requests_per_s or own):
-        return float(demand.requests_per_s or own["value"])
+    workload_rate = catalog.table("workloads")[demand.workload].get("requests_per_s")
+    if demand.clients is None and (demand.requests_per_s or workload_rate):
+        return float(demand.requests_per_s or workload_rate["value"])
     arrival_s = results.requests.arrival_s
     span_s = float(np.nanmax(arrival_s) - np.nanmin(arrival_s)) or results.makespan_s
     return len(arrival_s) / span_s if span_s > 0 else float("nan")

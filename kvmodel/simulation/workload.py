@@ -117,8 +117,8 @@ def lognormal(requests: int, median: float, spread: float, most: int, seed: int)
     """Lengths whose logarithm is normal with standard deviation `spread`, from 1 to `most`. [tokens]"""
     require("median", median)
     require("spread", spread)
-    drawn = np.random.default_rng(seed).lognormal(log(median), spread, requests)
-    return np.clip(np.rint(drawn), 1, most).astype(np.int64)
+    lengths = np.random.default_rng(seed).lognormal(log(median), spread, requests)
+    return np.clip(np.rint(lengths), 1, most).astype(np.int64)
 
 
 def trace(path: str | Path) -> Workload:
@@ -132,7 +132,7 @@ def trace(path: str | Path) -> Workload:
     )
 
 
-def _columns(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Floats]:
+def _columns(path: str | Path, names: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Floats]:
     try:
         reader = csv.reader(io.StringIO(files.read_text(path), newline=""))
         table = [(reader.line_num, row) for row in reader if row]
@@ -141,17 +141,17 @@ def _columns(path: str | Path, needed: tuple[str, ...], more: tuple[str, ...] = 
         raise CaseError(f"{path}: cannot be read: {reason}") from None
     heading, rows = [name.strip() for name in table[0][1]] if table else [], table[1:]
     if not rows:
-        raise CaseError(f"{path}: no rows; allowed: a heading with {', '.join(needed)} and a row for each request")
-    for name in (*needed, *more):
-        if name in needed and name not in heading:
-            raise CaseError(f"{path}: no column {name}; needed: {', '.join(needed)}")
+        raise CaseError(f"{path}: no rows; allowed: a heading with {', '.join(names)} and a row for each request")
+    for name in (*names, *more):
+        if name in names and name not in heading:
+            raise CaseError(f"{path}: no column {name}; needed: {', '.join(names)}")
         if heading.count(name) > 1:
             raise CaseError(f"{path}: {heading.count(name)} columns {name}; allowed: one of each")
     for line, row in rows:
         if len(row) != len(heading):
-            told = f"{len(row)} values given in line {line} of {path}"
-            raise CaseError(f"{told}; allowed: {len(heading)}, as many as the heading has")
-    places = {name: heading.index(name) for name in (*needed, *more) if name in heading}
+            sentence = f"{len(row)} values given in line {line} of {path}"
+            raise CaseError(f"{sentence}; allowed: {len(heading)}, as many as the heading has")
+    places = {name: heading.index(name) for name in (*names, *more) if name in heading}
     return {
         name: np.array([_number(path, name, row[place], line) for line, row in rows]) for name, place in places.items()
     }
@@ -161,8 +161,8 @@ def _number(path: str | Path, name: str, text: str, line: int) -> float:
     try:
         return float(LIMITS[name].parsed(float(text)))
     except ValueError:
-        told = f"{name}: {text[:40]!r} given in line {line} of {path}"
-        raise CaseError(f"{told}; allowed: {LIMITS[name].allowed}") from None
+        sentence = f"{name}: {text[:40]!r} given in line {line} of {path}"
+        raise CaseError(f"{sentence}; allowed: {LIMITS[name].allowed}") from None
 
 
 # --- named ---
@@ -180,7 +180,7 @@ def row_of(name: str) -> dict[str, Any]:
     return dict(rows[name])
 
 
-def named(
+def by_name(
     name: str,
     requests: int | None = None,
     *,
@@ -195,10 +195,12 @@ def named(
     """
     row = row_of(name)
     if row["arrivals"] == "trace":
-        for field, given in (("clients", clients), ("burstiness", burstiness)):
-            if given is not None:
-                told = {"field": field, "value": given, "workload": name}
-                raise CaseError(say("{field}: {value:g} given; allowed: none, {workload} has its own arrivals", **told))
+        for field, value in (("clients", clients), ("burstiness", burstiness)):
+            if value is not None:
+                values = {"field": field, "value": value, "workload": name}
+                raise CaseError(
+                    say("{field}: {value:g} given; allowed: none, {workload} has its own arrivals", **values)
+                )
         return _at_rate(first(trace(DATA / row["trace"]), requests), requests_per_s)
     number = 500 if requests is None else requests
     require("requests", number)
@@ -209,24 +211,24 @@ def named(
             _value(row, f"{part}_median"),
             _value(row, f"{part}_spread"),
             int(_value(row, f"{part}_most")),
-            drawn,
+            part_seed,
         )
-        for part, drawn in (("prompt", prompt_seed), ("output", output_seed))
+        for part, part_seed in (("prompt", prompt_seed), ("output", output_seed))
     ]
     if clients is not None and requests_per_s is not None:
         raise CaseError(say("clients: {clients:,} given beside requests_per_s; allowed: one of them", clients=clients))
-    closed = clients is not None or (row["arrivals"] == "clients" and requests_per_s is None)
-    if closed and burstiness is not None:
-        told = {"value": burstiness, "workload": name}
+    closed_loop = clients is not None or (row["arrivals"] == "clients" and requests_per_s is None)
+    if closed_loop and burstiness is not None:
+        values = {"value": burstiness, "workload": name}
         raise CaseError(
             say(
                 "burstiness: {value:g} given; allowed: none where clients wait for their answers, as in {workload}",
-                **told,
+                **values,
             )
             if clients is None
             else say("burstiness: {value:g} given beside clients; allowed: one of them", value=burstiness)
         )
-    if closed:
+    if closed_loop:
         many = int(_value(row, "clients")) if clients is None else clients
         think_s = _value(row, "think_s") if "think_s" in row else 0.0
         return workload(lengths[0], lengths[1], np.zeros(number), clients=many, think_s=think_s)

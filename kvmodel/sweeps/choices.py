@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from kvmodel.hf.config_file import Reading
 
 
-def read_choices(choices: Mapping[str, Any], own: tuple[str, ...]) -> tuple[Case, dict[str, Any]]:
+def read_choices(choices: Mapping[str, Any], own_inputs: tuple[str, ...]) -> tuple[Case, dict[str, Any]]:
     """The Case and the question's own inputs from what was given. Raises CaseError, CatalogError: one sentence."""
-    choices, reading = with_config(choices) if "config" in own else (choices, None)
-    case = case_from({field: value for field, value in choices.items() if field not in own})
+    choices, reading = with_config(choices) if "config" in own_inputs else (choices, None)
+    case = case_from({field: value for field, value in choices.items() if field not in own_inputs})
     values = {
-        field: INPUTS[field].read(field, choices[field]) if field in choices else INPUTS[field].default for field in own
+        field: INPUTS[field].read(field, choices[field]) if field in choices else INPUTS[field].default
+        for field in own_inputs
     }
     return case, {field: value for field, value in values.items() if field not in CONFIG} | (
-        {"reading": reading} if "config" in own else {}
+        {"reading": reading} if "config" in own_inputs else {}
     )
 
 
@@ -30,16 +31,16 @@ def with_config(choices: Mapping[str, Any]) -> tuple[Mapping[str, Any], Reading 
 
     Raises CaseError, ConfigRefused.
     """
-    given = {field: INPUTS[field].read(field, choices[field]) for field in CONFIG if field in choices}
-    if "config" not in given:
-        for field in (field for field, value in given.items() if value):
+    config_inputs = {field: INPUTS[field].read(field, choices[field]) for field in CONFIG if field in choices}
+    if "config" not in config_inputs:
+        for field in (field for field, value in config_inputs.items() if value):
             raise CaseError(f"{field}: given without config; allowed: beside a model's config.json")
         return choices, None
     if "model" in choices:
         raise CaseError("config: given with a model; allowed: one of the two")
     from kvmodel.hf import config_file  # for a file alone: it takes as long as the rest of an answer
 
-    accepted = {field: given[field] for field in CONFIG[1:] if field in given}
-    reading = config_file.read_file(str(given["config"]), **accepted)
+    options = {field: config_inputs[field] for field in CONFIG[1:] if field in config_inputs}
+    reading = config_file.read_file(str(config_inputs["config"]), **options)
     rest = {field: value for field, value in choices.items() if field not in CONFIG}
     return rest | {"model": reading.text}, reading

@@ -43,9 +43,9 @@ def grid(texts: Sequence[str], base: Mapping[str, Any], inputs: Sequence[str]) -
         raise refused("over", "none", ALLOWED)
     over: dict[str, list[str]] = {}
     for text in texts:
-        name, equals, listed = text.partition("=")
+        name, equals, values_text = text.partition("=")
         field = name.strip().lstrip("-").replace("-", "_")
-        values = [value.strip() for value in listed.split(",")]
+        values = [value.strip() for value in values_text.split(",")]
         if not equals or not all(values):
             raise refused("over", repr(text[:60]), ALLOWED)
         if field not in inputs:
@@ -53,7 +53,7 @@ def grid(texts: Sequence[str], base: Mapping[str, Any], inputs: Sequence[str]) -
         if field in over or len(set(values)) < len(values):
             raise CaseError(f"over: {text[:60]!r} repeats an input or a value; allowed: each once")
         over[field] = values
-    found = Grid(base, over)
-    if len(found) > MOST_CASES:
-        raise refused("over", f"{len(found):,} cases", f"up to {MOST_CASES:,}")
-    return found
+    cases = Grid(base, over)
+    if len(cases) > MOST_CASES:
+        raise refused("over", f"{len(cases):,} cases", f"up to {MOST_CASES:,}")
+    return cases

@@ -39,29 +39,29 @@ class Row:
     values: Results
 
 
-def read_row(cells: list[str], choices: Mapping[str, str], own: tuple[str, ...]) -> Row:
+def read_row(cells: list[str], choices: Mapping[str, str], own_inputs: tuple[str, ...]) -> Row:
     """Raises CaseError, CatalogError."""
-    case, values = read_choices(choices, own)
+    case, values = read_choices(choices, own_inputs)
     values.pop("reading", None)  # of a config.json: its model is in the Case
     return Row(cells, case, vars(case) | values)
 
 
-def computed(question: Question, rows: Sequence[Row], own: tuple[str, ...]) -> list[list[Any] | str]:
+def results_of(question: Question, rows: Sequence[Row], own_inputs: tuple[str, ...]) -> list[list[Any] | str]:
     """For each row its results, or a sentence why there are none."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         groups[_group(row)].append(index)
-    computed: list[list[Any] | str] = ["" for _ in rows]
+    answers: list[list[Any] | str] = ["" for _ in rows]
     for indices in groups.values():
         indices.sort(key=lambda index: rows[index].case.preemptions)  # every preemption is a pass over all of a part
         for start in range(0, len(indices), AT_ONCE):
             part = indices[start : start + AT_ONCE]
-            results, refusals = _answered(question, [rows[index] for index in part], own)
+            results, refusals = _group_results(question, [rows[index] for index in part], own_inputs)
             series = [_cells(value, len(part)) for value in results.values()]
             for position, index in enumerate(part):
                 refusal = refusals.get(position)
-                computed[index] = refusal if refusal else [values[position] for values in series]
-    return computed
+                answers[index] = refusal if refusal else [values[position] for values in series]
+    return answers
 
 
 def _cells(values: Any, count: int) -> list[Any]:
@@ -85,7 +85,9 @@ def _group(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _answered(question: Question, rows: Sequence[Row], own: tuple[str, ...]) -> tuple[Results, dict[int, str]]:
+def _group_results(
+    question: Question, rows: Sequence[Row], own_inputs: tuple[str, ...]
+) -> tuple[Results, dict[int, str]]:
     """Results of one group as arrays, and refusals by position."""
     first = rows[0]
     values = {
@@ -98,7 +100,7 @@ def _answered(question: Question, rows: Sequence[Row], own: tuple[str, ...]) -> 
     try:
         results, misfits = answer_group(first.case, values)
     except (CatalogError, DoesNotFit):  # true of every row of the group
-        results, misfits = dict.fromkeys(names_of_results(question, own), math.nan), True
+        results, misfits = dict.fromkeys(names_of_results(question, own_inputs), math.nan), True
     refusals = {}
     for position in np.flatnonzero(np.broadcast_to(misfits, len(rows))).tolist():
         case = rows[position].case
@@ -122,9 +124,9 @@ def _too_heavy(model: str, gpu: str, tp: int, batched: int) -> str:
     return _why(resolve.require_weights_fit, Case(model=model, gpu=gpu, tp=tp, max_num_batched_tokens=batched))
 
 
-def names_of_results(question: Question, own: tuple[str, ...]) -> list[str]:
+def names_of_results(question: Question, own_inputs: tuple[str, ...]) -> list[str]:
     """The columns that a question adds: those of its default case."""
-    return list(_answered(question, [read_row([], {}, own)], own)[0])
+    return list(_group_results(question, [read_row([], {}, own_inputs)], own_inputs)[0])
 
 
 def pools(case: Case, values: Results) -> Floats:

@@ -17,7 +17,7 @@ from typing import Any
 from kvmodel.arrays import plain
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import DEFAULTS
-from kvmodel.inputs.questions import SWEPT
+from kvmodel.inputs.questions import GRID_INPUTS
 from kvmodel.simulation import pressure
 from kvmodel.sweeps import row_results
 from kvmodel.sweeps.choices import read_choices
@@ -26,28 +26,28 @@ from kvmodel.sweeps.grid import Choices, Grid, grid
 AT_ONCE = {"compare": 4096, "pressure": 1}  # cases of one task: of about the same length in either question
 CONNECT_S = 4
 DASK_ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[[0-9a-fA-F:]+\]|[\w.-]+)(?::\d{1,5})?/?", re.ASCII)
-RENAMED = {"requests": "requests_in_all", "requests_per_s": "served_requests_per_s"}  # results named like inputs
+NEW_NAMES = {"requests": "requests_in_all", "requests_per_s": "served_requests_per_s"}  # results named like inputs
 TOGETHER = ("model", "tp", "copy_method", "host_memory")  # whether a value can be depends on another of them
 Row = dict[str, Any]
 
 
-def grid_of(what: str, given: Mapping[str, Any], over: Sequence[str]) -> Grid:
+def grid_of(what: str, base: Mapping[str, Any], over: Sequence[str]) -> Grid:
     """The grid of a question: what all cases share, and texts `field=value,value`. Raises CaseError."""
-    require_inputs(what, given)
-    cases = grid(over, given, SWEPT[what])
+    require_inputs(what, base)
+    cases = grid(over, base, GRID_INPUTS[what])
     require_values(what, cases)
     return cases
 
 
-def require_inputs(what: str, given: Mapping[str, Any]) -> None:
+def require_inputs(what: str, choices: Mapping[str, Any]) -> None:
     """Raises CaseError where an input is given that the question does not depend on."""
-    for name in sorted(set(given) - set(SWEPT[what])):
-        raise CaseError(f"{name}: given, but {what} does not depend on it; allowed: {', '.join(SWEPT[what])}")
+    for name in sorted(set(choices) - set(GRID_INPUTS[what])):
+        raise CaseError(f"{name}: given, but {what} does not depend on it; allowed: {', '.join(GRID_INPUTS[what])}")
 
 
 def inputs_beside_case(what: str) -> tuple[str, ...]:
     """The question's inputs that are none of a Case's."""
-    return tuple(name for name in SWEPT[what] if name not in DEFAULTS)
+    return tuple(name for name in GRID_INPUTS[what] if name not in DEFAULTS)
 
 
 def rows(what: str, cases: Grid, executor: Executor | None = None) -> Iterator[Row]:
@@ -60,20 +60,20 @@ def rows(what: str, cases: Grid, executor: Executor | None = None) -> Iterator[R
     return chain.from_iterable(run(part, [what] * len(parts), parts, [tuple(cases.over)] * len(parts)))
 
 
-def as_table(rows: Sequence[Row], swept: Sequence[str]) -> list[Row]:
+def as_table(rows: Sequence[Row], over: Sequence[str]) -> list[Row]:
     """Rows with the columns of all: what is swept, the results, the error. Raises CaseError where none has results."""
     if all("error" in row for row in rows):
         raise CaseError(rows[0]["error"])
-    columns = list(dict.fromkeys([*swept, *(name for row in rows for name in row if name != "error"), "error"]))
+    columns = list(dict.fromkeys([*over, *(name for row in rows for name in row if name != "error"), "error"]))
     return [{name: row.get(name) for name in columns} for row in rows]
 
 
-def part(what: str, cases: list[Choices], swept: tuple[str, ...]) -> list[Row]:
+def part(what: str, cases: list[Choices], over: tuple[str, ...]) -> list[Row]:
     """The rows of some cases: what an executor is given, so all of it can be pickled."""
-    own = inputs_beside_case(what)
+    own_inputs = inputs_beside_case(what)
     return [
-        {name: number_or_text(choices[name]) for name in swept} | found
-        for choices, found in zip(cases, QUESTIONS[what](cases, own), strict=True)
+        {name: number_or_text(choices[name]) for name in over} | results
+        for choices, results in zip(cases, QUESTIONS[what](cases, own_inputs), strict=True)
     ]
 
 
@@ -87,40 +87,44 @@ def number_or_text(text: str) -> int | float | str:
     return text
 
 
-def compared(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
+def comparisons(cases: list[Choices], own_inputs: tuple[str, ...]) -> list[Row]:
     """The results of `compare --rows`."""
-    found: list[Row] = [{} for _ in cases]
-    read: dict[int, row_results.Row] = {}
+    answers: list[Row] = [{} for _ in cases]
+    rows_by_index: dict[int, row_results.Row] = {}
     for index, choices in enumerate(cases):
         try:
-            read[index] = row_results.read_row([], choices, own)
+            rows_by_index[index] = row_results.read_row([], choices, own_inputs)
         except CaseError as error:
-            found[index] = {"error": str(error)}
-    names = row_results.names_of_results(row_results.COMPARE, own)
-    for index, results in zip(read, row_results.computed(row_results.COMPARE, list(read.values()), own), strict=True):
-        given = {"error": results} if isinstance(results, str) else dict(zip(names, results, strict=True))
-        found[index] = {name: None if value == "" else value for name, value in given.items()}
-    return found
+            answers[index] = {"error": str(error)}
+    names = row_results.names_of_results(row_results.COMPARE, own_inputs)
+    for index, results in zip(
+        rows_by_index,
+        row_results.results_of(row_results.COMPARE, list(rows_by_index.values()), own_inputs),
+        strict=True,
+    ):
+        values = {"error": results} if isinstance(results, str) else dict(zip(names, results, strict=True))
+        answers[index] = {name: None if value == "" else value for name, value in values.items()}
+    return answers
 
 
-def under_pressure(cases: list[Choices], own: tuple[str, ...]) -> list[Row]:
+def under_pressure(cases: list[Choices], own_inputs: tuple[str, ...]) -> list[Row]:
     """The totals of `pressure`, `ttft_s` and the like as `ttft_s_mean`, `ttft_s_p50`, `ttft_s_p99`; see RENAMED."""
-    return [pressed(choices, own) for choices in cases]
+    return [pressure_row(choices, own_inputs) for choices in cases]
 
 
-def pressed(choices: Choices, own: tuple[str, ...]) -> Row:
+def pressure_row(choices: Choices, own_inputs: tuple[str, ...]) -> Row:
     try:
-        totals = plain(pressure.pressure(*read_choices(choices, own)))
+        totals = plain(pressure.pressure(*read_choices(choices, own_inputs)))
     except CaseError as error:
         return {"error": str(error)}
     flat: Row = {}
     for name, value in totals.items():
         flat |= {f"{name}_{key}": each for key, each in value.items()} if isinstance(value, Mapping) else {name: value}
-    return {RENAMED.get(name, name): value for name, value in flat.items()}
+    return {NEW_NAMES.get(name, name): value for name, value in flat.items()}
 
 
 QUESTIONS: dict[str, Callable[[list[Choices], tuple[str, ...]], list[Row]]] = {
-    "compare": compared,
+    "compare": comparisons,
     "pressure": under_pressure,
 }
 
@@ -130,14 +134,14 @@ def require_values(what: str, cases: Grid) -> None:
     for field, values in cases.over.items():
         for value in values:
             try:
-                _, given = read_choices({**cases.base, field: value}, inputs_beside_case(what))
+                _, inputs = read_choices({**cases.base, field: value}, inputs_beside_case(what))
             except CaseError:
                 if field not in TOGETHER:
                     raise
                 continue
             if what == "pressure":
-                pressure.engine(given)
-                pressure.require_workload(given)
+                pressure.engine(inputs)
+                pressure.require_workload(inputs)
 
 
 @contextmanager

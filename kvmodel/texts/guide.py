@@ -172,7 +172,9 @@ def remedy(step: Step, result: Comparison, server: Server) -> Texts:
         "held": format_count(guided_path.requests_held(result)),
         "recompute": format_seconds(float(prices["recompute"].victim_delay_s)),
         "load": format_seconds(float(prices["offload"].victim_delay_s)),
-        "more": format_count(guided_path.held_after("utilization", result) - guided_path.requests_held(result)),
+        "more": format_count(
+            guided_path.requests_held_after("utilization", result) - guided_path.requests_held(result)
+        ),
     }
 
 
@@ -181,7 +183,7 @@ def remedy_rows(step: Step, result: Comparison) -> list[tuple[str, str, str]]:
 
     def requests_after(name: str) -> str:
         try:
-            return format_count(guided_path.held_after(name, result))
+            return format_count(guided_path.requests_held_after(name, result))
         except CaseError:  # twice the GPUs do not divide the heads
             return NONE
 

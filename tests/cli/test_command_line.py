@@ -72,7 +72,7 @@ def test_help_shows_an_example_and_every_flag(command, capsys):
     assert f"python -m kvmodel {command}" in out
     assert "example:" in out
     described = command_line.COMMANDS[command]
-    assert all(command_line.flag(field) in out for field in (*described.fields, *described.own))
+    assert all(command_line.flag(field) in out for field in (*described.fields, *described.inputs))
 
 
 def test_overview_names_every_command(run):

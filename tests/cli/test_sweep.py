@@ -264,11 +264,11 @@ def test_a_dask_cluster_gives_the_same_rows(here, tmp_path):
 def test_a_terminal_is_told_how_far_it_is(monkeypatch):
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
-    monkeypatch.setattr(sweep_file, "TOLD_EVERY_S", -1)
-    assert list(sweep_file.counted([{"a": 1}] * 3, 3)) == [{"a": 1}] * 3
+    monkeypatch.setattr(sweep_file, "PROGRESS_EVERY_S", -1)
+    assert list(sweep_file.with_progress([{"a": 1}] * 3, 3)) == [{"a": 1}] * 3
     assert shown.getvalue() == ""
     monkeypatch.setattr(shown, "isatty", lambda: True)
-    assert list(sweep_file.counted([{"a": 1}] * 2, 2000)) == [{"a": 1}] * 2
+    assert list(sweep_file.with_progress([{"a": 1}] * 2, 2000)) == [{"a": 1}] * 2
     assert shown.getvalue() == "\r0 of 2,000 cases\r1 of 2,000 cases\r\x1b[K"
 
 

@@ -142,7 +142,7 @@ def random_cases() -> st.SearchStrategy[Case]:
 
 
 def sent_bytes(found: Basis) -> int:
-    return len(json.dumps(live.payload(found, turn=None, shown=tuple(found.sliders))).encode())
+    return len(json.dumps(live.payload(found, turn=None, fields=tuple(found.sliders))).encode())
 
 
 def test_shapes() -> None:
@@ -243,4 +243,4 @@ def test_what_is_sent_is_small(case: Case) -> None:
     [(4100.0, "4,100"), (1000.0, "1,000"), (25.0, "25"), (2.2, "2.2"), (0.1, "0.1"), (31.84, "31.8")],
 )
 def test_a_copy_rate_is_written_without_what_it_does_not_need(figure: float, text: str) -> None:
-    assert live.figure_text(RATE, figure) == text
+    assert live.stop_text(RATE, figure) == text

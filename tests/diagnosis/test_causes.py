@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from kvmodel import catalog
 from kvmodel.catalog import prices, releases
 from kvmodel.diagnosis import from_scrapes
-from kvmodel.diagnosis.from_scrapes import Known, diagnose
+from kvmodel.diagnosis.from_scrapes import ServerFacts, diagnose
 from kvmodel.errors import CaseError
 from kvmodel.metrics import samples
 from tests.helpers.scrapes import sample, vllm
 
 CHECKED = settings(derandomize=True, deadline=None, max_examples=60)
-H100 = Known({"gpu": "h100-sxm5-80gb"}, price_per_gpu_hour=2.5)
+H100 = ServerFacts({"gpu": "h100-sxm5-80gb"}, price_per_gpu_hour=2.5)
 
 
-def between(before, after, seconds=600.0, known=None):
+def between(before, after, seconds=600.0, facts=None):
     start = {"preemptions": 1000, "finished": 5000}
-    return diagnose(vllm(**start | before), vllm(**start | before | after), seconds=seconds, known=known)
+    return diagnose(vllm(**start | before), vllm(**start | before | after), seconds=seconds, facts=facts)
 
 
 STATES = {  # before, what changes, the verdict
@@ -263,7 +263,7 @@ PRESSED = ({"usage": 0.97, "running": 60, "waiting": 2}, {"finished": 6000, "pre
 
 
 def test_advice_under_pressure():
-    answer = between(*PRESSED, known=H100)
+    answer = between(*PRESSED, facts=H100)
     assert answer["verdict"] == "preemption pressure"
     assert [row["price"] for row in answer["advice"] if not row["needs"]] == [
         "free", "admission", "memory", "accuracy", "hardware",
@@ -282,7 +282,7 @@ def test_what_is_there_already_is_not_advised():
 
 def test_the_gain_of_more_memory_is_counted_where_the_gpu_is_known():
     """0.03 of 80 GB are 2.4 GB, and a token of Llama 3.1 8B takes 131,072 B."""
-    answer = between(*PRESSED, known=H100)
+    answer = between(*PRESSED, facts=H100)
     more = 0.03 * catalog.gpu("h100-sxm5-80gb").memory_bytes / 131_072
     assert f"about {more:,.0f} tokens more in the pool of 80,000" in answer["advice"][0]["buys"]
 
@@ -298,7 +298,7 @@ def test_no_version_is_told_a_flag_that_it_lacks(version, verdict):
         "livelock": ({"usage": 0.99, "running": 5, "waiting": 4}, {"preemptions": 1030}),
         "queue": ({"usage": 0.97, "running": 60, "waiting": 40}, {"finished": 6000}),
     }
-    answer = between(*states[verdict], known=Known(version=version))
+    answer = between(*states[verdict], facts=ServerFacts(version=version))
     assert answer["advice"]
     assert answer["versions"] == version
     for row in answer["advice"]:
@@ -307,8 +307,8 @@ def test_no_version_is_told_a_flag_that_it_lacks(version, verdict):
         if name is None:
             continue
         assert name not in REMOVED
-        known = [entry for entry in releases.entries() if (entry.engine, entry.name) == ("vllm", name)]
-        if any(entry.since for entry in known):
+        facts = [entry for entry in releases.entries() if (entry.engine, entry.name) == ("vllm", name)]
+        if any(entry.since for entry in facts):
             assert releases.exists(name, "vllm", version)
     assert ("--watermark 0.02" in flags(answer)) == (verdict != "queue" and version in ("0.24.0", "0.33.0"))
 
@@ -324,7 +324,7 @@ def test_a_range_of_versions_says_which_release_a_flag_needs():
 def test_a_new_vllm_is_not_told_to_be_newer():
     assert "whole-prompt" not in [row["id"] for row in livelocked()["advice"]]
     old = {"usage": 0.99, "running": 5, "waiting": 4}
-    answer = diagnose(vllm(**old), vllm(**old | {"preemptions": 30}), seconds=60, known=Known(version="0.17.1"))
+    answer = diagnose(vllm(**old), vllm(**old | {"preemptions": 30}), seconds=60, facts=ServerFacts(version="0.17.1"))
     assert "run vLLM 0.19.0 or newer" in " ".join(row["action"] for row in answer["advice"])
 
 
@@ -337,7 +337,7 @@ def test_other_engines_have_flags_of_their_own():
             f'sglang:num_requests_total{{model_name="m"}} {finished}\n'
         )
 
-    answer = diagnose(sglang(0, 0), sglang(300, 1000), seconds=600, known=Known(version="0.5.23"))
+    answer = diagnose(sglang(0, 0), sglang(300, 1000), seconds=600, facts=ServerFacts(version="0.5.23"))
     assert (answer["verdict"], answer["preemptions_per_100"]) == ("preemption pressure", 30)
     assert "--mem-fraction-static 0.9" in flags(answer)
     assert "--schedule-conservativeness 1.3" in flags(answer)
@@ -381,7 +381,7 @@ def test_every_remedy_has_a_place_in_the_order_and_a_source():
 
 
 def test_the_case_of_the_server_can_be_opened():
-    answer = between(*PRESSED, known=H100)
+    answer = between(*PRESSED, facts=H100)
     assert answer["case"] == {
         "policy": "vllm-v1", "model": "llama-3.1-8b", "kv_dtype": "bf16", "block_tokens": 16, "decode_batch": 60,
         "tokens": 1650, "generated_tokens": 150, "remaining_output": 150, "decode_context": 1293,

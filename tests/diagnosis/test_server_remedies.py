@@ -8,7 +8,7 @@ import pytest
 from kvmodel import catalog
 from kvmodel.catalog import prices
 from kvmodel.diagnosis import advice, server_remedies
-from kvmodel.diagnosis.from_scrapes import Known, diagnose
+from kvmodel.diagnosis.from_scrapes import ServerFacts, diagnose
 from kvmodel.diagnosis.server_remedies import Load, spread, workload_of
 from kvmodel.metrics.histogram import Histogram
 from kvmodel.simulation import simulate
@@ -16,18 +16,18 @@ from kvmodel.simulation.remedy_rungs import Server
 from kvmodel.simulation.simulate import Engine
 from tests.helpers.scrapes import vllm
 
-A100 = Known({"gpu": "a100-sxm4-80gb"})
+A100 = ServerFacts({"gpu": "a100-sxm4-80gb"})
 PRESSED = {  # 80 requests of 1,900 tokens want 152,000; the pool has 96,000
     "running": 60, "waiting": 20, "usage": 0.97, "blocks": 6000, "prompt": 1500.0, "output": 400.0,
     "model": "meta-llama/Meta-Llama-3-8B",
 }  # fmt: skip
 
 
-def server(*, preempted=200, known=A100, **changed):
+def server(*, preempted=200, facts=A100, **changed):
     load = PRESSED | changed
     before = {"preemptions": 1000, "finished": 5000}
     after = {"preemptions": 1000 + preempted, "finished": 6000}
-    return diagnose(vllm(**load | before), vllm(**load | after), seconds=400, known=known)
+    return diagnose(vllm(**load | before), vllm(**load | after), seconds=400, facts=facts)
 
 
 def simulated(answer):
@@ -35,7 +35,7 @@ def simulated(answer):
 
 
 def test_a_server_under_pressure_gets_the_simulators_order():
-    answer = server(known=Known({"gpu": "a100-sxm4-80gb"}, "0.33.0"))
+    answer = server(facts=ServerFacts({"gpu": "a100-sxm4-80gb"}, "0.33.0"))
     assert answer["verdict"] == "preemption pressure"
     assert simulated(answer)
     assert "with 80 requests at a time of 1,500 + 400 tokens on 1 a100-sxm4-80gb" in answer["advice_rule"]
@@ -46,7 +46,7 @@ def test_a_server_under_pressure_gets_the_simulators_order():
 
 
 def test_the_order_is_that_of_the_ladder():
-    answer = server(known=Known({"gpu": "a100-sxm4-80gb"}, "0.33.0"))
+    answer = server(facts=ServerFacts({"gpu": "a100-sxm4-80gb"}, "0.33.0"))
     rows = {row["id"]: row for row in answer["advice"]}
     per_100 = {
         name: float(row["buys"].rpartition("become ")[2].partition(",")[0])
@@ -116,8 +116,8 @@ def test_pool_and_scheduler_are_the_servers():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server_remedies, "rows_of", rows_of)
-        server(known=Known({"gpu": "a100-sxm4-80gb"}, "0.18.0"))
-        server(known=Known({"gpu": "a100-sxm4-80gb"}, "0.33.0"))
+        server(facts=ServerFacts({"gpu": "a100-sxm4-80gb"}, "0.18.0"))
+        server(facts=ServerFacts({"gpu": "a100-sxm4-80gb"}, "0.33.0"))
     assert list(dict.fromkeys(found.engine.scheduler for found in seen)) == ["vllm-v1-first-chunk", "vllm-v1"]
     assert {found.engine.num_blocks for found in seen} == {6000}
     assert all(found.engine.utilization == 0.92 for found in seen)

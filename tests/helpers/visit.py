@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from streamlit.testing.v1 import AppTest
 
-from explorer.controls import KEPT
+from explorer.controls import LAST_INPUTS
 from explorer.frame import PAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def components(at: AppTest, name: str) -> list[Any]:
 
 def inputs(at: AppTest) -> dict[str, Any]:
     """What the controls hold, shown or not, by Case field."""
-    return dict(at.session_state[KEPT])
+    return dict(at.session_state[LAST_INPUTS])
 
 
 def tables(at: AppTest) -> list[pd.DataFrame]:

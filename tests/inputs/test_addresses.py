@@ -52,7 +52,7 @@ def test_the_held_links_name_every_field_and_each_kind_of_word() -> None:
 @settings(max_examples=60, deadline=None)
 def test_a_case_survives_the_way_through_a_link(chosen: dict[str, object]) -> None:
     case = Case(**chosen)
-    address = addresses.link("https://kv.example.com/tools/kv/", "crossover", case)
+    address = addresses.page_address("https://kv.example.com/tools/kv/", "crossover", case)
     assert urlsplit(address).path == "/tools/kv/crossover"
     assert addresses.case_of(parse_qsl(urlsplit(address).query)) == case
 
@@ -66,7 +66,7 @@ def test_a_link_names_every_input_also_those_at_their_defaults() -> None:
 
 def test_a_link_is_short_enough_to_paste() -> None:
     longest = Case(copy_gb_per_s=12.3456, per_copy_us=2.5, gemm_efficiency=0.71, request_overhead_ms=8.25)
-    assert len(addresses.link("https://kv.example.com/kv", "crossover", longest)) < 700
+    assert len(addresses.page_address("https://kv.example.com/kv", "crossover", longest)) < 700
 
 
 @pytest.mark.parametrize(

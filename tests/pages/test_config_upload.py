@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer import model_list, prose
-from explorer.controls import COMPARED
+from explorer.controls import COMPARED_MODELS
 from explorer.frame import PAGES
 from explorer.sections import own_model
 from kvmodel import catalog
@@ -224,11 +224,11 @@ def test_back_to_the_catalog_and_the_own_model_stays_in_the_list():
     assert visit.inputs(at)["model"] == "llama-3-8b"
     assert "model" not in at.query_params
     assert at.selectbox(key="model").options[0] == "mine"
-    at.selectbox(key="model").select(at.session_state[model_list.OWN]).run()
+    at.selectbox(key="model").select(at.session_state[model_list.CUSTOM]).run()
     assert not at.exception
     assert "of **mine** holds" in texts(at)
     assert len(at.selectbox(key="model").options) == len(catalog.model_ids()) + 1
-    assert set(COMPARED) <= set(catalog.model_ids())
+    assert set(COMPARED_MODELS) <= set(catalog.model_ids())
 
 
 def test_a_model_that_does_not_fit_is_read_all_the_same():

@@ -305,9 +305,9 @@ def asked(at: AppTest) -> AppTest:
 def test_a_configured_server_is_asked_and_no_other(monkeypatch):
     seen = []
 
-    def answering(url, window, *, match, known):
-        seen.append((url, window, match, dict(known.fields)))
-        return from_scrapes.diagnose(sample("composed_abs_vs_rate_t1"), known=known)
+    def answering(url, window, *, match, facts):
+        seen.append((url, window, match, dict(facts.fields)))
+        return from_scrapes.diagnose(sample("composed_abs_vs_rate_t1"), facts=facts)
 
     monkeypatch.setenv(
         SERVERS,

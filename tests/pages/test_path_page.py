@@ -224,7 +224,7 @@ def test_remedies_that_leave_the_pool_alone_hold_no_more_requests() -> None:
     step = STEPS[-1]
     result = compare_case(guided_path.case_of(step, DEFAULTS))
     now = guided_path.requests_held(result)
-    held = {remedy: guided_path.held_after(remedy, result) for remedy in step.options}
+    held = {remedy: guided_path.requests_held_after(remedy, result) for remedy in step.options}
     assert held["offload"] == held["requests"] == now
     assert held["fp8-kv"] == pytest.approx(2 * now, abs=1)
     assert now < held["utilization"] < held["gpus"]

@@ -289,7 +289,7 @@ def test_the_apps_address_is_the_pages_without_its_own_path(
 def test_markdown_shows_the_picture_by_address_only_where_charts_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "app_address", lambda: "https://kv.example.com/kv")
     monkeypatch.setattr(share, "has_pictures", lambda: True)
-    monkeypatch.setattr(share, "_served_at", [])
+    monkeypatch.setattr(share, "_charts_at", [])
     assert "](<crossover.svg>)" in share.markdown("crossover", Case(), None)()
     share.serve_charts_at("/kv/charts")
     assert "](<https://kv.example.com/kv/charts/crossover.svg?v=1&model=" in share.markdown("crossover", Case(), None)()

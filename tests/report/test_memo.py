@@ -52,7 +52,7 @@ def test_every_assumption_has_a_source_of_the_catalog() -> None:
 
 def test_the_link_opens_the_same_case() -> None:
     link = next(block for block in memo.memo(LLAMA, "https://kv.example.com/kv") if isinstance(block, memo.Link))
-    assert link.address == addresses.link("https://kv.example.com/kv", "crossover", LLAMA)
+    assert link.address == addresses.page_address("https://kv.example.com/kv", "crossover", LLAMA)
 
 
 def test_an_engine_without_swap_and_a_batch_that_does_not_fit_are_said() -> None:

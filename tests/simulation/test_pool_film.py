@@ -13,7 +13,7 @@ BLOCK_TOKENS = Case().block_tokens
 
 
 def run(scheduler: str = "vllm-v1", requests: int = 120, **engine: object) -> Results:
-    load = workload.named("chat", requests, requests_per_s=12.0)
+    load = workload.by_name("chat", requests, requests_per_s=12.0)
     return simulate.simulate(Case(), load, Engine(**({"scheduler": scheduler, "num_blocks": 1500} | engine)))
 
 

@@ -5,14 +5,14 @@ import pytest
 
 from kvmodel.inputs.case import Case
 from kvmodel.simulation.simulate import Engine, simulate
-from kvmodel.simulation.workload import fixed, named, workload
+from kvmodel.simulation.workload import by_name, fixed, workload
 from tests.helpers.pool_picture import holders
 
 
 @pytest.mark.parametrize("scheduler", ["vllm-v1", "vllm-v0-swap", "wait"])
 def test_holders_add_up_to_the_samples(scheduler):
     engine = Engine(num_blocks=2000, scheduler=scheduler)
-    results = simulate(Case(), named("chat", 150, seed=2, requests_per_s=10), engine)
+    results = simulate(Case(), by_name("chat", 150, seed=2, requests_per_s=10), engine)
     held, running = [], []
     for time_s in results.seconds.time_s:
         now = holders(results, time_s, 16)
@@ -35,7 +35,7 @@ def test_one_request_by_hand():
 
 
 def test_who_has_been_preempted_is_marked():
-    results = simulate(Case(), named("chat", 150, seed=2, requests_per_s=10), Engine(num_blocks=2000))
+    results = simulate(Case(), by_name("chat", 150, seed=2, requests_per_s=10), Engine(num_blocks=2000))
     resumed = int(np.argmax(results.events.waited_s >= 0))
     now = holders(results, results.events.resumed_s[resumed] + 0.001, 16)
     place = now.request.tolist().index(int(results.events.resumed_request[resumed]))

@@ -19,9 +19,9 @@ from kvmodel.simulation import remedies, remedy_rungs, simulate
 from kvmodel.simulation.remedies import Row, ladder, ranking
 from kvmodel.simulation.remedy_rungs import Server, all_rungs, rungs, server_on, settings_of
 from kvmodel.simulation.simulate import Engine
-from kvmodel.simulation.workload import named, workload
+from kvmodel.simulation.workload import by_name, workload
 
-CHAT = named("chat", 300, requests_per_s=8)
+CHAT = by_name("chat", 300, requests_per_s=8)
 SHORT = Engine(num_blocks=6000)  # of about 29,000 that the GPU of the default Case has
 LOADS = (("chat", {"requests_per_s": 8}, 6000), ("retrieval", {"requests_per_s": 3}, 8000), ("real-run", {}, 2588))
 
@@ -144,7 +144,7 @@ ALREADY = {
 @pytest.mark.parametrize("name", ALREADY)
 def test_a_rung_that_cannot_be_says_why_and_the_others_go_on(name):
     case, engine = ALREADY[name]
-    found = by_id(remedies.rows(case, named("chat", 20), engine=engine, only=(name, "watermark-2")))
+    found = by_id(remedies.rows(case, by_name("chat", 20), engine=engine, only=(name, "watermark-2")))
     assert found[name].problem
     assert isnan(found[name].preemptions)
     assert not found["watermark-2"].problem
@@ -183,7 +183,7 @@ def test_swap_does_not_lower_the_number_of_preemptions(name, kwargs, pool):
     """In one engine, V0. Single runs differ either way by their timing, so five of them are added up."""
     counts = {"vllm-v0": 0, "vllm-v0-swap": 0}
     for seed in range(5):
-        load = named(name, 250, seed=seed, **kwargs)
+        load = by_name(name, 250, seed=seed, **kwargs)
         for scheduler in counts:
             engine = Engine(scheduler=scheduler, num_blocks=pool // 2)
             counts[scheduler] += simulate.simulate(Case(), load, engine).preemption_events
@@ -193,7 +193,7 @@ def test_swap_does_not_lower_the_number_of_preemptions(name, kwargs, pool):
 
 @pytest.mark.parametrize(("name", "kwargs", "pool"), LOADS)
 def test_waiting_never_preempts(name, kwargs, pool):
-    found = by_id(remedies.rows(Case(), named(name, 200, **kwargs), engine=Engine(num_blocks=pool), only=("wait",)))
+    found = by_id(remedies.rows(Case(), by_name(name, 200, **kwargs), engine=Engine(num_blocks=pool), only=("wait",)))
     assert found["as-is"].preemptions > 0
     assert found["wait"].preemptions == 0
 
@@ -201,7 +201,7 @@ def test_waiting_never_preempts(name, kwargs, pool):
 @pytest.mark.parametrize(("name", "kwargs", "pool"), LOADS)
 def test_more_pool_means_fewer_preemptions(name, kwargs, pool):
     grown = ("utilization", "fp8-kv", "weights-4bit", "tp-2", "tp-4")
-    rows = tuple(remedies.rows(Case(), named(name, 300, **kwargs), engine=Engine(num_blocks=pool), only=grown))
+    rows = tuple(remedies.rows(Case(), by_name(name, 300, **kwargs), engine=Engine(num_blocks=pool), only=grown))
     for row in ranking(rows, "preemptions"):
         assert row.effect != "harms", row.id
     assert by_id(rows)["fp8-kv"].preemptions < rows[0].preemptions
@@ -209,7 +209,7 @@ def test_more_pool_means_fewer_preemptions(name, kwargs, pool):
 
 def test_but_not_for_every_block_more():
     """A larger pool admits more at a time, and they run into each other later: 193 preemptions with 2,400 blocks."""
-    load = named("real-run", 300)
+    load = by_name("real-run", 300)
     fewer, more = (
         simulate.simulate(Case(), load, Engine(num_blocks=number)).preemption_events for number in (2400, 2800)
     )
@@ -239,12 +239,12 @@ def test_what_a_rung_needs(rows):
 
 
 def test_host_memory_is_of_all_gpus_together():
-    found = by_id(remedies.rows(Case(tp=2), named("chat", 10), engine=Engine(host_gib=10), only=("offload",)))
+    found = by_id(remedies.rows(Case(tp=2), by_name("chat", 10), engine=Engine(host_gib=10), only=("offload",)))
     assert found["offload"].host_gib == pytest.approx(10, abs=0.01)
 
 
 def test_the_same_seed_gives_the_same_table(rows):
-    again = ladder(Case(), named("chat", 300, requests_per_s=8), engine=SHORT)
+    again = ladder(Case(), by_name("chat", 300, requests_per_s=8), engine=SHORT)
     assert again == rows
 
 
@@ -331,7 +331,7 @@ def test_unknown_objective():
 
 
 def test_flags_are_those_of_the_release():
-    load, engine = named("chat", 10), Engine(num_blocks=6000)
+    load, engine = by_name("chat", 10), Engine(num_blocks=6000)
     newest = by_id(ladder(Case(), load, engine=engine, version="0.33.0"))
     old = by_id(ladder(Case(), load, engine=engine, version="0.10.2"))
     assert (newest["swap"].flag, newest["swap"].stands) == ("", "gone in 0.11.0")
@@ -382,8 +382,8 @@ def test_the_command_prints_the_table_and_what_swap_does_not_do():
 
 
 def test_the_whole_ladder_for_500_requests_takes_less_than_three_seconds():
-    load = named("chat", 500, requests_per_s=8)
-    ladder(Case(), named("chat", 10), engine=SHORT)
+    load = by_name("chat", 500, requests_per_s=8)
+    ladder(Case(), by_name("chat", 10), engine=SHORT)
     start = thread_time()
     ladder(Case(), load, engine=SHORT)
     assert thread_time() - start < 3

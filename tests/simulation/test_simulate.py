@@ -15,7 +15,7 @@ from kvmodel.scheduler.clock import Chunk
 from kvmodel.simulation import workload
 from kvmodel.simulation.simulate import SCHEDULERS, Engine, default_max_num_seqs, simulate, step_inputs
 from kvmodel.simulation.step_clock import BoundedTokens, StepTimes
-from kvmodel.simulation.workload import DATA, fixed, named
+from kvmodel.simulation.workload import DATA, by_name, fixed
 from kvmodel.timing import engine_time, step_time
 from tests.helpers.scheduler_runs import INPUTS
 
@@ -41,7 +41,7 @@ def _columns(reader):
 
 @pytest.fixture(scope="module")
 def replay():
-    return simulate(REAL_CASE, named("real-run"), REAL_ENGINE)
+    return simulate(REAL_CASE, by_name("real-run"), REAL_ENGINE)
 
 
 @pytest.fixture(scope="module")
@@ -186,13 +186,13 @@ def test_the_hosts_part_hides_short_kernels():
 # --- results ---
 
 
-CROWD = named("chat", 150, seed=2, requests_per_s=10)
+CROWD = by_name("chat", 150, seed=2, requests_per_s=10)
 SMALL = Engine(num_blocks=2000)
 
 
 def test_the_same_seed_gives_the_same_results():
-    once, again = (simulate(Case(), named("chat", 80, seed=5), SMALL) for _ in range(2))
-    other = simulate(Case(), named("chat", 80, seed=6), SMALL)
+    once, again = (simulate(Case(), by_name("chat", 80, seed=5), SMALL) for _ in range(2))
+    other = simulate(Case(), by_name("chat", 80, seed=6), SMALL)
     assert once.requests.finished_s.tolist() == again.requests.finished_s.tolist() != other.requests.finished_s.tolist()
 
 
@@ -236,14 +236,14 @@ def test_a_preemption_is_an_outlier_between_tokens_and_not_a_late_first_one():
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_every_scheduler_by_name(scheduler):
     results = simulate(
-        Case(), named("chat", 60, seed=1, requests_per_s=20), Engine(num_blocks=900, scheduler=scheduler)
+        Case(), by_name("chat", 60, seed=1, requests_per_s=20), Engine(num_blocks=900, scheduler=scheduler)
     )
     assert results.outcome == "finished"
     assert np.isfinite(results.requests.finished_s).all()
 
 
 def test_so_many_clients_and_no_more():
-    results = simulate(Case(), named("agents", 60, seed=1, clients=6))
+    results = simulate(Case(), by_name("agents", 60, seed=1, clients=6))
     assert (results.seconds.running + results.seconds.waiting <= 6).all()
     requests = results.requests
     assert requests.arrival_s[6:] == pytest.approx(np.sort(requests.finished_s)[:54] + 2, abs=0.01)  # after thinking

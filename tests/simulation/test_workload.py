@@ -8,7 +8,7 @@ import pytest
 from kvmodel import catalog, files
 from kvmodel.errors import CaseError
 from kvmodel.simulation import workload
-from kvmodel.simulation.workload import bursty, fixed, lognormal, named, poisson, trace
+from kvmodel.simulation.workload import bursty, by_name, fixed, lognormal, poisson, trace
 
 MANY = 20_000
 
@@ -88,18 +88,18 @@ def test_a_file_that_cannot_be_read(tmp_path):
 
 @pytest.mark.parametrize("name", workload.names())
 def test_named_workloads_are_the_same_for_the_same_seed(name):
-    once, again = (named(name, 50, seed=3) for _ in range(2))
+    once, again = (by_name(name, 50, seed=3) for _ in range(2))
     for array in ("prompt_tokens", "output_tokens", "arrival_s"):
         assert (getattr(once, array) == getattr(again, array)).all()
     assert len(once) == 50
-    other = named(name, 50, seed=4)
+    other = by_name(name, 50, seed=4)
     assert (other.prompt_tokens != once.prompt_tokens).any() == (name != "real-run")
 
 
 @pytest.mark.parametrize("name", [name for name in workload.names() if name != "real-run"])
 def test_named_workloads_are_as_their_rows_say(name):
     row = catalog.table("workloads")[name]
-    drawn = named(name, MANY, seed=1)
+    drawn = by_name(name, MANY, seed=1)
     for part, lengths in (("prompt", drawn.prompt_tokens), ("output", drawn.output_tokens)):
         assert np.median(lengths) == pytest.approx(row[f"{part}_median"]["value"], rel=0.03)
         assert lengths.max() <= row[f"{part}_most"]["value"]
@@ -107,17 +107,17 @@ def test_named_workloads_are_as_their_rows_say(name):
 
 
 def test_the_measured_run_is_whole():
-    run = named("real-run")
+    run = by_name("real-run")
     assert (len(run), run.prompt_tokens.sum(), run.output_tokens.sum()) == (300, 257_239, 195_753)
     assert run.arrival_s[-1] == pytest.approx(29.1005, abs=1e-3)
-    twice = named("real-run", requests_per_s=2 * 300 / run.arrival_s[-1])
+    twice = by_name("real-run", requests_per_s=2 * 300 / run.arrival_s[-1])
     assert twice.arrival_s == pytest.approx(run.arrival_s / 2)
 
 
 def test_a_rate_takes_the_place_of_clients_and_the_other_way_round():
-    assert named("agents", 50).clients == 32
-    assert named("agents", 50, requests_per_s=2).clients is None
-    assert named("chat", 50, clients=8).clients == 8
+    assert by_name("agents", 50).clients == 32
+    assert by_name("agents", 50, requests_per_s=2).clients is None
+    assert by_name("chat", 50, clients=8).clients == 8
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_a_rate_takes_the_place_of_clients_and_the_other_way_round():
 )
 def test_a_bad_choice_is_refused_in_a_sentence(changed, sentence):
     with pytest.raises(CaseError, match=sentence):
-        named(**{"name": "chat", "requests": 10} | changed)
+        by_name(**{"name": "chat", "requests": 10} | changed)
