@@ -7,13 +7,13 @@ from explorer.frame import frame, places
 from explorer.sections import live, verdict, why
 from kvmodel.charts import home, theme
 from kvmodel.recovery import parts
-from kvmodel.texts.comparison import figures
+from kvmodel.texts.comparison import comparison_texts
 
 
 def page() -> None:
     answer, side, rest = places()
     result = controls.comparison(answer, side, rest)
-    numbers = figures(result)
+    numbers = comparison_texts(result)
     with answer:
         st.markdown(prose.text("home", "lead", numbers))
         live.crossover_of(result)

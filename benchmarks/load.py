@@ -28,7 +28,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from benchmarks.pages import asked, shown
 from benchmarks.server import free_ports, running
 from kvmodel import catalog
-from kvmodel.curves import live_basis
+from kvmodel.curves import live_terms
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import Case
 from kvmodel.recovery.comparison import compare_case
@@ -37,7 +37,7 @@ from kvmodel.units import KIB, MB
 PAGES = ("", "kv_size", "roofline", "crossover")
 ANSWER_S = 60
 LEAST_TOKENS, MOST_TOKENS = 256, 8192
-STOPS = [at for at in live_basis.basis(compare_case(Case())).lengths if LEAST_TOKENS <= at <= MOST_TOKENS]
+STOPS = [at for at in live_terms.live_terms(compare_case(Case())).lengths if LEAST_TOKENS <= at <= MOST_TOKENS]
 TYPED = range(LEAST_TOKENS + 1, MOST_TOKENS, 7)
 P95_MS, BURST_S, MOST_MB = 150, 2.0, 250
 

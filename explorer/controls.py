@@ -21,7 +21,7 @@ from kvmodel.claims.scenarios import preset_case
 from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.inputs.case import DEFAULTS, Case, case_from, limits, options_of
 from kvmodel.recovery.comparison import Comparison, compare_case
-from kvmodel.texts.comparison import own_figure_texts
+from kvmodel.texts.comparison import calibrated_texts
 
 MAIN = ("model", "gpu", "policy", "tokens", "preemptions", "link", "kv_dtype", "block_tokens", "tp", "decode_batch")
 MORE = (
@@ -111,7 +111,7 @@ def show_all() -> None:
 
 def calibration_line(case: Case) -> None:
     """One line while figures of the reader's stand in place of the model's, and the way back."""
-    values = own_figure_texts(case)
+    values = calibrated_texts(case)
     if not values:
         return
     texts = [prose.text("controls", f"own.{field}", {"value": value}) for field, value in values.items()]

@@ -28,14 +28,14 @@ def nowhere(numbers: Numbers) -> bool:
     return not numbers.any() if isinstance(numbers, np.ndarray) else numbers == 0
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The same as JSON has it: no arrays, whole numbers without a fraction, None for what is not finite."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
         return int(value) if value.is_integer() and abs(value) < 2**53 else float(value)
     if isinstance(value, (np.ndarray, np.generic)):
-        return plain(value.tolist())
+        return json_value(value.tolist())
     if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: json_value(part) for key, part in value.items()}
+    return [json_value(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -8,7 +8,7 @@ from explorer.sections import crossover, live, verdict, why
 from kvmodel.charts import crossover as charts
 from kvmodel.charts import theme
 from kvmodel.recovery import parts
-from kvmodel.texts.comparison import figure19_figures, figures
+from kvmodel.texts.comparison import comparison_texts, figure19_texts
 
 
 def page() -> None:
@@ -16,7 +16,7 @@ def page() -> None:
     with answer:
         crossover.presets()
     result = controls.comparison(answer, side, rest)
-    numbers = figures(result) | figure19_figures(crossover.paper())
+    numbers = comparison_texts(result) | figure19_texts(crossover.paper())
     with answer:
         view = crossover.view()
         if view == "length":

@@ -3,7 +3,7 @@
 from explorer import controls
 from explorer.frame import frame, places
 from explorer.sections import calibration, evidence, why
-from kvmodel.texts.comparison import case_figures
+from kvmodel.texts.comparison import case_texts
 
 
 def page() -> None:
@@ -14,7 +14,7 @@ def page() -> None:
         pairs, every = evidence.filters()
         evidence.show_charts(pairs)
     with rest:
-        calibration.form(result.case, case_figures(result))
+        calibration.form(result.case, case_texts(result))
         why.toggle(result, ("recompute", "swap"))
         evidence.show_errors(every)
         evidence.show_gaps()

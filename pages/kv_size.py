@@ -8,7 +8,7 @@ from explorer.sections import as_kept, own_model, why
 from kvmodel.charts import kv_size, theme
 from kvmodel.curves import curves, kv_table
 from kvmodel.texts import tables
-from kvmodel.texts.comparison import case_figures, has_fixed_part, kv_figures
+from kvmodel.texts.comparison import case_texts, has_fixed_part, kv_texts
 
 
 def page() -> None:
@@ -16,7 +16,7 @@ def page() -> None:
     with answer:
         own_model.section()
     result = controls.comparison(answer, side, rest)
-    numbers = case_figures(result) | kv_figures(result)
+    numbers = case_texts(result) | kv_texts(result)
     with answer:
         own_model.from_address(result.case)
         st.markdown(prose.text("kv_size", "lead", numbers))

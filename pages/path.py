@@ -21,7 +21,7 @@ def page() -> None:
     result = path.result_of(step, columns)
     with answer:
         server = path_state.server()
-        numbers = show.untorn(guide.figures(step, result, server))
+        numbers = show.untorn(guide.step_texts(step, result, server))
         st.markdown(prose.text("path", f"idea.{step.id}", numbers))
         if step.id == "matter":
             path.server_inputs(server)

@@ -7,14 +7,14 @@ from explorer.frame import frame, places
 from explorer.sections import why
 from kvmodel.charts import roofline, theme
 from kvmodel.curves import roofline_points
-from kvmodel.texts.comparison import case_figures, roofline_figures
+from kvmodel.texts.comparison import case_texts, roofline_texts
 
 
 def page() -> None:
     answer, side, rest = places()
     result = controls.comparison(answer, side, rest)
     line, step = roofline_points.roofline_of(result), roofline_points.step_curve(result)
-    numbers = case_figures(result) | roofline_figures(result, line, step)
+    numbers = case_texts(result) | roofline_texts(result, line, step)
     with answer:
         st.markdown(prose.text("roofline", "lead", numbers))
         st.header(prose.label("roofline", "roofline"))

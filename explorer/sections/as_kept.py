@@ -19,4 +19,4 @@ def others(case: Case) -> None:
         st.markdown(prose.text("kv_size", "hybrid", pair))
     rest = [way for way in ways[1:] if way.mode != HYBRID_OFF]
     if rest:
-        show.bullets(prose.text("kv_size", f"kept.{way.mode}", kv_pool.storage_figures(way)) for way in rest)
+        show.bullets(prose.text("kv_size", f"kept.{way.mode}", kv_pool.storage_texts(way)) for way in rest)

@@ -78,7 +78,7 @@ def read_prefill(case: Case, measurements: list[Point]) -> PrefillReading | None
     except CaseError as error:
         st.warning(prose.escaped(str(error)))
         return None
-    say("prefill", reading, evidence.prefill_figures(reading), two=len(measurements) > 1)
+    say("prefill", reading, evidence.prefill_texts(reading), two=len(measurements) > 1)
     return reading
 
 
@@ -96,7 +96,7 @@ def read_copy(case: Case, measurements: list[Point]) -> CopyReading | None:
     except CaseError as error:
         st.warning(prose.escaped(str(error)))
         return None
-    say("copy", reading, evidence.copy_figures(reading), two=len(measurements) > 1)
+    say("copy", reading, evidence.copy_texts(reading), two=len(measurements) > 1)
     return reading
 
 

@@ -93,7 +93,7 @@ def plan_of(startup: Startup) -> Plan:
 
 def lead(plan: Plan) -> None:
     """What fits; where the engine does not start, what is needed, what there is, and what would be enough."""
-    numbers = kv_pool.plan_figures(plan)
+    numbers = kv_pool.plan_texts(plan)
     if plan.starts:
         st.markdown(prose.text("capacity", "lead", numbers))
         if kv_pool.is_hybrid(plan):
@@ -108,7 +108,7 @@ def lead(plan: Plan) -> None:
 
 def way(lever: Lever) -> str:
     """A change that is enough, and the pool that it leaves."""
-    room = {"pool": kv_pool.plan_figures(lever.plan)["pool"]}
+    room = {"pool": kv_pool.plan_texts(lever.plan)["pool"]}
     return lever_name(lever) + prose.text("capacity", "room", room)
 
 
@@ -151,5 +151,5 @@ def host(plan: Plan, host_gib: float | None) -> None:
     st.header(prose.label("capacity", "host"))
     startup = plan.startup
     pool = printed_by_engine.host_pool(startup.case, host_gib, max_model_len=startup.longest, pp=startup.pp)
-    numbers = kv_pool.host_figures(pool, plan.mean_bytes) | {"gib": f"{host_gib:g}"}
+    numbers = kv_pool.host_texts(pool, plan.mean_bytes) | {"gib": f"{host_gib:g}"}
     st.markdown(prose.text("capacity", "host_said", numbers))

@@ -32,7 +32,7 @@ def show() -> None:
         return
     st.plotly_chart(figure, theme="streamlit", alt=words, key=name, config=CONFIG, width="stretch")
     st.caption(prose.text("share", "source_note", {"inputs": prose.escaped(in_words(case)), "version": __version__}))
-    st.markdown(f"[{prose.label('share', 'open')}]({memo.page_link(name, case, share.app_address())})")
+    st.markdown(f"[{prose.label('share', 'open')}]({memo.page_address(name, case, share.app_address())})")
 
 
 def in_words(case: Case) -> str:

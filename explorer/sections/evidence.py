@@ -17,7 +17,7 @@ from kvmodel.texts import evidence
 
 def lead(case: Case) -> None:
     """The errors that matter, and what they mean for the reader's GPU."""
-    numbers = evidence.lead_figures(case)
+    numbers = evidence.lead_texts(case)
     st.markdown(prose.text("evidence", "lead", numbers))
     st.markdown(prose.text("evidence", "here_measured" if evidence.is_measured(case) else "here_other", numbers))
 
@@ -76,7 +76,7 @@ def show_errors(pairs: Sequence[Pair]) -> None:
 def show_gaps() -> None:
     """What no row or few rows tell of, and what such cases get."""
     st.header(prose.label("evidence", "gaps"))
-    numbers = evidence.gap_figures()
+    numbers = evidence.gap_texts()
     lines = [prose.text("evidence", f"gap_{name}", numbers) for name in ("llama", "chips", "gpus", "links", "mixed")]
     lines += [
         prose.text("evidence", f"gap.{name}", {"rows": str(rows) if rows else prose.label("evidence", "no")})

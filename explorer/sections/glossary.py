@@ -9,7 +9,7 @@ from kvmodel.curves.roofline_points import roofline_of, step_curve
 from kvmodel.errors import LONGEST_ECHO
 from kvmodel.inputs.case import Case
 from kvmodel.recovery.comparison import compare_case
-from kvmodel.texts.comparison import figures, kv_figures, roofline_figures
+from kvmodel.texts.comparison import comparison_texts, kv_texts, roofline_texts
 
 SECTION = "term."
 COLUMNS = 2
@@ -24,7 +24,7 @@ def numbers() -> dict[str, str]:
 def numbers_in(language_code: str) -> dict[str, str]:
     """They depend on nothing else that a reader chooses."""
     result = compare_case(Case())
-    return figures(result) | kv_figures(result) | roofline_figures(result, roofline_of(result), step_curve(result))
+    return comparison_texts(result) | kv_texts(result) | roofline_texts(result, roofline_of(result), step_curve(result))
 
 
 def terms() -> list[str]:

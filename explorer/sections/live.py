@@ -16,8 +16,8 @@ from explorer.component import component
 from explorer.sections import verdict
 from kvmodel.arrays import Floats
 from kvmodel.charts import crossover, labels, theme
-from kvmodel.curves import curves, live_basis
-from kvmodel.curves.live_basis import Basis
+from kvmodel.curves import curves, live_terms
+from kvmodel.curves.live_terms import LiveTerms
 from kvmodel.curves.slider_stops import RATE, SHARE, SURVIVAL
 from kvmodel.inputs.case import Case
 from kvmodel.recovery.comparison import Comparison
@@ -50,7 +50,7 @@ def crossover_of(result: Comparison) -> None:
         st.caption(prose.text("live", "too_many", {"most": format_count(MOST_PREEMPTIONS)}))
     else:
         fields = controls.only()[0] or controls.FIELDS
-        data = payload(basis_of(result.case), turn=browser_values().get("turn"), fields=fields)
+        data = payload(terms_of(result.case), turn=browser_values().get("turn"), fields=fields)
         COMPONENT(key=KEY, data=[data], on_chosen_change=take)
         st.caption(prose.text("live", "note"))
     if has_swap:
@@ -64,9 +64,9 @@ def crossover_of(result: Comparison) -> None:
 
 
 @functools.lru_cache(maxsize=24)  # of 190 KB each
-def basis_of(case: Case) -> Basis:
+def terms_of(case: Case) -> LiveTerms:
     """Kept for what does not change the Case: a toggle, another reader of the same page."""
-    return live_basis.basis(controls.comparison_of(case))
+    return live_terms.live_terms(controls.comparison_of(case))
 
 
 def take() -> None:
@@ -83,7 +83,7 @@ def browser_values() -> dict[str, Any]:
     return (state.get(VALUES) if state else None) or {}
 
 
-def payload(basis: Basis, *, turn: int | None, fields: Sequence[str]) -> dict[str, Any]:
+def payload(live: LiveTerms, *, turn: int | None, fields: Sequence[str]) -> dict[str, Any]:
     """All that the browser needs: arrays in single precision, each once; texts; how numbers are written.
 
     `turn` is that of the browser's values which this answers, `fields` are the inputs that have a slider.
@@ -94,26 +94,26 @@ def payload(basis: Basis, *, turn: int | None, fields: Sequence[str]) -> dict[st
         """The place of an array among those sent."""
         return places.setdefault(np.ascontiguousarray(values, dtype="<f4").tobytes(), len(places))
 
-    coefficient_sliders = {term: SHARE if term == "next_token" else RATE for term in basis.coefficients}
+    coefficient_sliders = {term: SHARE if term == "next_token" else RATE for term in live.coefficients}
     data = {
         "turn": turn,
-        "regular": list(basis.regular),
-        "alone": list(live_basis.ALONE),
+        "regular": list(live.regular),
+        "alone": list(live_terms.ALONE),
         "terms": {
             strategy: {slider: {term: packed(rows) for term, rows in terms.items()} for slider, terms in along.items()}
-            for strategy, along in basis.terms.items()
+            for strategy, along in live.terms.items()
         },
         "coefficients": {
             term: {"array": packed(values), "slider": coefficient_sliders[term]}
-            for term, values in basis.coefficients.items()
+            for term, values in live.coefficients.items()
         },
-        "parts": {slider: {name: packed(row) for name, row in parts.items()} for slider, parts in basis.parts.items()},
-        "bands": basis.bands,
-        "strategies": strategies(basis),
-        "shown": [name for name in basis.sliders if name in fields],
-        "sliders": {name: slider_of(basis, name) for name in basis.sliders},
-        "kv": [format_bytes(float(size)) for size in basis.kv_bytes],
-        "ticks": [[tick, format_tokens(tick)] for tick in TICKS if basis.lengths[0] <= tick <= basis.lengths[-1]],
+        "parts": {slider: {name: packed(row) for name, row in parts.items()} for slider, parts in live.parts.items()},
+        "bands": live.bands,
+        "strategies": strategies(live),
+        "shown": [name for name in live.sliders if name in fields],
+        "sliders": {name: slider_of(live, name) for name in live.sliders},
+        "kv": [format_bytes(float(size)) for size in live.kv_bytes],
+        "ticks": [[tick, format_tokens(tick)] for tick in TICKS if live.lengths[0] <= tick <= live.lengths[-1]],
         "units": [list(step) for step in SECONDS],
         "rate": [GB, "GB/s"],
         "texts": {name: text for name, text in prose.sections("live").items() if name.startswith(SENT_TEXTS)},
@@ -128,9 +128,9 @@ def squeezed(arrays: Sequence[bytes]) -> dict[str, Any]:
     return {"lengths": [len(array) // 4 for array in arrays], "deflated": deflated}
 
 
-def strategies(basis: Basis) -> list[dict[str, Any]]:
+def strategies(live: LiveTerms) -> list[dict[str, Any]]:
     """The curves: recompute and swap always, so that they can be compared; offload where the engine has it."""
-    names = [name for name in live_basis.STRATEGIES if name != "offload" or name in basis.available]
+    names = [name for name in live_terms.STRATEGIES if name != "offload" or name in live.available]
     return [
         {
             "name": name,
@@ -138,21 +138,21 @@ def strategies(basis: Basis) -> list[dict[str, Any]]:
             "letters": labels.letters(say(name)),
             "color": COLORS.index(name),
             "dash": theme.DASHES[name],
-            "band": basis.bands.get(name),
-            "absent": name not in basis.available,
+            "band": live.bands.get(name),
+            "absent": name not in live.available,
         }
         for name in names
     ]
 
 
-def slider_of(basis: Basis, name: str) -> dict[str, Any]:
+def slider_of(live: LiveTerms, name: str) -> dict[str, Any]:
     """Stops of a slider, as values of the Case, and as a reader reads them."""
-    slider = basis.sliders[name]
+    slider = live.sliders[name]
     return {
         "values": slider.values,
         "chosen": slider.case_stop,
-        "given": None if slider.catalog_stop is None else slider.figures[slider.catalog_stop],
-        "texts": [stop_text(name, value) for value in slider.figures],
+        "given": None if slider.catalog_stop is None else slider.numbers[slider.catalog_stop],
+        "texts": [stop_text(name, value) for value in slider.numbers],
     }
 
 

@@ -26,7 +26,7 @@ def section(server: Pressure, runs: dict[str, Results]) -> None:
         return
     curves = servers.by_scheduler(curve_points)
     for scheduler, points in curves.items():
-        which, numbers = pressure.knee_figures(scheduler, load_curve.knee(points), server.objective)
+        which, numbers = pressure.knee_texts(scheduler, load_curve.knee(points), server.objective)
         st.markdown(prose.text("pressure", f"knee.{which}", numbers))
     chart_data = curves, servers.load_text(server), rate_per_s
     figure = charts.load_curve(*chart_data, palette=theme.STREAMLIT)

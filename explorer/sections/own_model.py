@@ -115,7 +115,7 @@ def in_use() -> str:
 
 def reading_summary(reading: Reading) -> None:
     """What the file says: the model in a sentence, what was assumed, notes, and every field that was used."""
-    numbers = config_reading.figures(reading)
+    numbers = config_reading.reading_texts(reading)
     where = prose.text("own_model", "top_level") if reading.section == "top level" else f"`{reading.section}`"
     values = {
         "section": where,

@@ -157,7 +157,7 @@ def feedback(step: Step, guess: float | str | None, answer: float | str) -> str:
         return prose.text("path", "right" if guess == answer else "wrong", texts)
     if guess is None:
         return prose.text("path", "skipped", {"answer": guide.IN_UNIT[step.unit](float(answer))})
-    which, texts = guide.gap_figures(step, float(guess), float(answer))
+    which, texts = guide.gap_texts(step, float(guess), float(answer))
     return prose.text("path", f"gap.{which}", show.untorn(texts))
 
 

@@ -144,7 +144,7 @@ def lead(server: Pressure, runs: Runs) -> None:
     lines = []
     for place, (scheduler, results) in enumerate(runs.items()):
         run = pressure.totals(results, server.objective)
-        numbers = pressure.figures(scheduler, run, results, server.case.block_tokens)
+        numbers = pressure.run_texts(scheduler, run, results, server.case.block_tokens)
         numbers |= {
             "workload": server.demand.workload,
             "offered": pressure.rate(servers.offered_per_s(server.demand, results)),
@@ -194,4 +194,4 @@ def numbers_table(server: Pressure, runs: Runs) -> None:
     every = [pressure.totals(results, server.objective) for results in runs.values()]
     rows = [[prose.label("pressure", f"number.{name}"), *cells] for name, cells in pressure.comparison_rows(every)]
     show.table("numbers", [prose.label("pressure", "column.number"), *runs], rows)
-    st.caption(prose.text("pressure", "numbers_note", pressure.objective_figures(server.objective)))
+    st.caption(prose.text("pressure", "numbers_note", pressure.objective_texts(server.objective)))

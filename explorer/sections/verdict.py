@@ -8,12 +8,12 @@ from explorer import prose, show
 from kvmodel.recovery.comparison import Comparison
 from kvmodel.recovery.verdict import Contest
 from kvmodel.texts import tables
-from kvmodel.texts.comparison import figures, flip_figures
+from kvmodel.texts.comparison import comparison_texts, flip_texts
 
 
 def headline(result: Comparison) -> None:
     """What the chosen engine would do, and swap against recompute: first what it has."""
-    numbers = figures(result)
+    numbers = comparison_texts(result)
     pair, has_swap = pair_text(result, numbers), "swap" in result.inputs.available
     best = prose.text("verdict", best_section(result.verdict.best), numbers)
     lines = [pair, best] if has_swap else [best, f"{prose.text('verdict', 'no_swap')} {pair}"]
@@ -24,7 +24,7 @@ def headline(result: Comparison) -> None:
 
 def of_engine(result: Comparison) -> None:
     """What the chosen engine would do, below a live sentence on swap and recompute, which tells of delays alone."""
-    numbers = figures(result)
+    numbers = comparison_texts(result)
     if result.verdict.objective == "gpu-time":
         st.markdown(pair_text(result, numbers))
     st.markdown(prose.text("verdict", best_section(result.verdict.best), numbers))
@@ -52,7 +52,7 @@ def best_section(best: Contest) -> str:
 def flips(result: Comparison) -> None:
     """What would turn it, nearest first."""
     st.header(prose.label("verdict", "flips_title"))
-    lines = [prose.text("verdict", f"flip.{flip.what}", flip_figures(flip)) for flip in result.verdict.flips]
+    lines = [prose.text("verdict", f"flip.{flip.what}", flip_texts(flip)) for flip in result.verdict.flips]
     show.bullets(lines or [prose.text("verdict", "no_flips")])
 
 

@@ -41,9 +41,6 @@ from kvmodel.catalog.rows import (
     Basis as Basis,
 )
 from kvmodel.catalog.rows import (
-    Figure as Figure,
-)
-from kvmodel.catalog.rows import (
     Gpu as Gpu,
 )
 from kvmodel.catalog.rows import (
@@ -57,4 +54,7 @@ from kvmodel.catalog.rows import (
 )
 from kvmodel.catalog.rows import (
     ParameterCounts as ParameterCounts,
+)
+from kvmodel.catalog.rows import (
+    SourcedNumber as SourcedNumber,
 )

@@ -10,7 +10,7 @@ import tomllib
 from typing import Any, TypeVar, cast
 
 from kvmodel.catalog import custom_model
-from kvmodel.catalog.rows import Basis, Figure, Gpu, KvLayers, Link, Model, ParameterCounts, filled
+from kvmodel.catalog.rows import Gpu, KvLayers, Link, Model, SourcedNumber, filled
 from kvmodel.errors import CatalogError
 from kvmodel.files import DATA
 from kvmodel.words import say
@@ -21,26 +21,6 @@ TAIL = re.compile(
     r"|fp8(?:-kv)?|w\dA\d+|int[48]|\dbit|g\d+|quantized)$",
     re.IGNORECASE,
 )
-
-__all__ = [
-    "Basis",
-    "CatalogError",
-    "Figure",
-    "Gpu",
-    "KvLayers",
-    "Link",
-    "Model",
-    "ParameterCounts",
-    "gpu",
-    "gpu_ids",
-    "link",
-    "link_ids",
-    "model",
-    "model_ids",
-    "source",
-    "table",
-    "validated",
-]
 
 AnyRow = TypeVar("AnyRow", Model, Gpu, Link)
 ROW_CLASSES = {"model": Model, "gpu": Gpu, "link": Link}
@@ -159,19 +139,21 @@ def _catalog_model(name: str) -> Model:
 def gpu(name: str) -> Gpu:
     """The GPU with this id or alias, in any case. Raises CatalogError."""
     row_id, fields = _find("gpu", name)
-    return Gpu(id=row_id, **_with_figures(fields))
+    return Gpu(id=row_id, **_with_sources(fields))
 
 
 @functools.cache
 def link(name: str) -> Link:
     """The link with this id or alias, in any case. Raises CatalogError."""
     row_id, fields = _find("link", name)
-    return Link(id=row_id, **_with_figures(fields))
+    return Link(id=row_id, **_with_sources(fields))
 
 
-def _with_figures(fields: dict[str, Any]) -> dict[str, Any]:
+def _with_sources(fields: dict[str, Any]) -> dict[str, Any]:
     aliases = {"aliases": tuple(fields.get("aliases", ()))}
-    return {key: Figure(**value) if isinstance(value, dict) else value for key, value in fields.items()} | aliases
+    return {
+        key: SourcedNumber(**value) if isinstance(value, dict) else value for key, value in fields.items()
+    } | aliases
 
 
 def model_ids() -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def require(holds: bool, message: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure:
+class SourcedNumber:
     """One printed number, with where it comes from. `source` is an id in sources.toml."""
 
     __pydantic_config__ = STRICT
@@ -205,12 +205,12 @@ class Gpu:
     variant: str | None = None
     sixteen_bit_dtype: Literal["bf16", "fp16"]
     link: str
-    dense_16bit_tflop_per_s: Figure
-    fp8_dense_tflop_per_s: Figure | None = None
-    hbm_gb_per_s: Figure
-    memory_gb: Figure
-    driver_memory_gib: Figure | None = None
-    nvlink_one_way_gb_per_s: Figure | None = None
+    dense_16bit_tflop_per_s: SourcedNumber
+    fp8_dense_tflop_per_s: SourcedNumber | None = None
+    hbm_gb_per_s: SourcedNumber
+    memory_gb: SourcedNumber
+    driver_memory_gib: SourcedNumber | None = None
+    nvlink_one_way_gb_per_s: SourcedNumber | None = None
 
     @property
     def peak_flop_per_s(self) -> float:
@@ -252,11 +252,11 @@ class Link:
     id: str
     label: str
     aliases: tuple[str, ...] = ()
-    link_gb_per_s: Figure
-    h2d_gb_per_s: Figure
-    d2h_gb_per_s: Figure
-    per_copy_h2d_us: Figure
-    per_copy_d2h_us: Figure
+    link_gb_per_s: SourcedNumber
+    h2d_gb_per_s: SourcedNumber
+    d2h_gb_per_s: SourcedNumber
+    per_copy_h2d_us: SourcedNumber
+    per_copy_d2h_us: SourcedNumber
 
     @property
     def link_bytes_per_s(self) -> float:

@@ -20,7 +20,7 @@ from kvmodel.units import (
 Figures = Mapping[str, float | str | None]
 
 
-def quoted_figure(name: str) -> float:
+def quoted(name: str) -> float:
     """A figure of data/claims.toml that others measured or counted, in the unit its name ends in."""
     return float(catalog.table("claims")["quoted"][name]["value"])
 

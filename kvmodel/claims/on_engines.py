@@ -6,7 +6,7 @@ from kvmodel import catalog
 from kvmodel.catalog import releases
 from kvmodel.catalog.assumptions import value
 from kvmodel.catalog.releases import Place
-from kvmodel.claims.numbers import Figures, quoted_figure
+from kvmodel.claims.numbers import Figures, quoted
 from kvmodel.claims.on_recovery import lost_work
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
@@ -30,7 +30,7 @@ def keeps_in_v0(case: Case) -> Figures:
 
 def removed_flags(case: Case) -> Figures:
     """When V0's two flags went, and what the default swap space held."""
-    tokens = quoted_figure("swap_space_bytes") / float(
+    tokens = quoted("swap_space_bytes") / float(
         kv_cache.kv_bytes(catalog.model(case.model).kv_layers, 1, bytes_per_value=BYTES_PER_VALUE[case.kv_dtype])
     )
     return {
@@ -70,18 +70,18 @@ def few_preemptions(case: Case) -> Figures:
     """Share of prefilled tokens lost at a few preemptions in a hundred requests, beside a measured case."""
     result = compare_case(case)
     return {
-        "per_100": 100 * quoted_figure("few_share"),
-        "lost_share": lost_work(case, quoted_figure("few_share")),
+        "per_100": 100 * quoted("few_share"),
+        "lost_share": lost_work(case, quoted("few_share")),
         "delay_s": float(result.prices["recompute"].victim_delay_s),
         "wait_s": result.wait_for_blocks_s,
-        "measured_low_share": quoted_figure("lost_low_share"),
-        "measured_high_share": quoted_figure("lost_high_share"),
+        "measured_low_share": quoted("lost_low_share"),
+        "measured_high_share": quoted("lost_high_share"),
     }
 
 
 def some_preemptions(case: Case) -> Figures:
     """The same at the article's bound for tuning."""
-    return {"per_100": 100 * quoted_figure("tune_share"), "lost_share": lost_work(case, quoted_figure("tune_share"))}
+    return {"per_100": 100 * quoted("tune_share"), "lost_share": lost_work(case, quoted("tune_share"))}
 
 
 def pool_levers(case: Case) -> Figures:
@@ -98,7 +98,7 @@ def pool_levers(case: Case) -> Figures:
         return float(budget.pool_bytes / per_token)
 
     default = value("memory", "utilization")
-    before, after = quoted_figure("utilization_before"), quoted_figure("utilization_after")
+    before, after = quoted("utilization_before"), quoted("utilization_after")
     default_tokens = pool_tokens(default, "bf16")
     return {
         "default_share": default,
@@ -115,12 +115,12 @@ def pool_levers(case: Case) -> Figures:
 
 def counter(case: Case) -> Figures:
     """One run of the real scheduler: events a finished request while it runs and at its end, and requests hit."""
-    requests = quoted_figure("run_requests")
+    requests = quoted("run_requests")
     return {
         "since": releases.periods("vllm:num_preemptions_total", "vllm")[0].since,
-        "early_share": quoted_figure("run_events") / quoted_figure("run_finished_early"),
-        "end_share": quoted_figure("run_events") / requests,
-        "hit_share": quoted_figure("run_hit") / requests,
+        "early_share": quoted("run_events") / quoted("run_finished_early"),
+        "end_share": quoted("run_events") / requests,
+        "hit_share": quoted("run_hit") / requests,
         "histogram_since": releases.periods("vllm:request_num_preemptions", "vllm")[0].since,
     }
 
@@ -130,6 +130,6 @@ def swap_bound(case: Case) -> Figures:
     pool = float(compare_case(case).inputs.pool_bytes_per_gpu)
     return {
         "pool_bytes": pool,
-        "space_bytes": quoted_figure("swap_space_bytes"),
-        "pool_ratio": pool / quoted_figure("swap_space_bytes"),
+        "space_bytes": quoted("swap_space_bytes"),
+        "pool_ratio": pool / quoted("swap_space_bytes"),
     }

@@ -9,7 +9,7 @@ import numpy as np
 from kvmodel import catalog
 from kvmodel.arrays import Numbers
 from kvmodel.claims.figure19 import figure19
-from kvmodel.claims.numbers import Figures, quoted_figure
+from kvmodel.claims.numbers import Figures, quoted
 from kvmodel.claims.on_figure19 import largest_block_won
 from kvmodel.claims.scenarios import condition_text, table
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
@@ -170,8 +170,8 @@ def waiting(case: Case) -> Figures:
 
 def lazy_discard(case: Case) -> Figures:
     """Share of a resumed request that was still on the GPU in runs of the real scheduler, and what that saves."""
-    most = quoted_figure("survived_most_tokens") / quoted_figure("resumed_most_tokens")
-    least = quoted_figure("survived_least_tokens") / quoted_figure("resumed_least_tokens")
+    most = quoted("survived_most_tokens") / quoted("resumed_most_tokens")
+    least = quoted("survived_least_tokens") / quoted("resumed_least_tokens")
     inputs = compare_case(case).inputs
     return {
         "most_share": most,
@@ -213,8 +213,8 @@ def wait_beside_gain(case: Case) -> Figures:
     return {
         "wait_s": result.wait_for_blocks_s,
         "saved_s": float(recompute.victim_delay_s - swap.victim_delay_s),
-        "lost_share": lost_work(case, quoted_figure("many_share")),
-        "per_100": 100 * quoted_figure("many_share"),
+        "lost_share": lost_work(case, quoted("many_share")),
+        "per_100": 100 * quoted("many_share"),
     }
 
 

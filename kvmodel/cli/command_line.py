@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from kvmodel import catalog
-from kvmodel.arrays import plain
+from kvmodel.arrays import json_value
 from kvmodel.cli.commands import COMMANDS
 from kvmodel.errors import CaseError, CatalogError, bad_value
 from kvmodel.inputs import questions
@@ -134,7 +134,7 @@ def run(arguments: Sequence[str]) -> str:
         raise CaseError("-o: given without --rows; use > FILE for a single answer")
     case, values = read_choices(choices, command.inputs)
     values |= words | ({"output": output} if command.output else {})
-    answer = plain(command.answer(case, values))
+    answer = json_value(command.answer(case, values))
     if as_json:
         import json
 

@@ -37,7 +37,7 @@ class Slider:
     """
 
     values: tuple[float | None, ...]
-    figures: Floats
+    numbers: Floats
     case_stop: int
     catalog_stop: int | None = None
 
@@ -63,7 +63,7 @@ def from_catalog(case: Case) -> tuple[GpuRates, CopyPath]:
 def spread(lengths: Slider, inputs: Inputs) -> tuple[int, ...]:
     """Indices of a few of the lengths: the same tokens whichever is chosen; that one alone where no round one fits."""
     few = _round_lengths(inputs, SPREAD_PER_OCTAVE)
-    places = np.searchsorted(lengths.figures, few) if few.size else np.array([lengths.case_stop])
+    places = np.searchsorted(lengths.numbers, few) if few.size else np.array([lengths.case_stop])
     return tuple(int(place) for place in places)
 
 
@@ -95,9 +95,9 @@ def _fits(inputs: Inputs, tokens: Numbers, preemptions: Numbers) -> Numbers:
 
 def _slider(stops: Floats, case_value: float) -> Slider:
     """Stops of an input that is never None, the Case's own among them."""
-    figures = np.union1d(stops, [float(case_value)])
-    values = tuple(int(figure) if figure.is_integer() else figure for figure in figures.tolist())
-    return Slider(values, figures, int(np.searchsorted(figures, case_value)))
+    numbers = np.union1d(stops, [float(case_value)])
+    values = tuple(int(number) if number.is_integer() else number for number in numbers.tolist())
+    return Slider(values, numbers, int(np.searchsorted(numbers, case_value)))
 
 
 def _catalog_slider(stops: Floats, catalog_value: float, case_value: float | None) -> Slider:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvmodel.diagnosis import advice, causes, plain_report, recompute_tax, served
 from kvmodel.diagnosis.causes import BANDS
-from kvmodel.diagnosis.plain_report import Found
+from kvmodel.diagnosis.plain_report import Findings
 from kvmodel.diagnosis.recompute_tax import Tax
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
@@ -108,20 +108,26 @@ def no_engine(scrape: Scrape, kind: scrape_kind.Kind | None, state: Server | Non
     }
 
 
-def judge(window: Window, era: Era) -> Found:
+def judge(window: Window, era: Era) -> Findings:
     """A window with its rates, what recomputing costs there, and the verdict."""
     rates = server_rates.rates(window)
     tax = recompute_tax.tax(window, rates, era)
-    return Found(window, rates, tax, causes.diagnose(window, rates, tax))
+    return Findings(window, rates, tax, causes.diagnose(window, rates, tax))
 
 
-def gravity(finding: Found) -> tuple[int, float]:
+def gravity(finding: Findings) -> tuple[int, float]:
     """Sorts the gravest verdict first, and of equal ones the most preemptions: the engine that the answer is about."""
     return causes.WORST_FIRST.index(finding.diagnosis.verdict), -(finding.rates.preemptions_per_100 or 0.0)
 
 
 def answer(
-    state: Server, era: Era, whole: Found, engines: list[Found], lead: Found, names: list[str], facts: ServerFacts
+    state: Server,
+    era: Era,
+    whole: Findings,
+    engines: list[Findings],
+    lead: Findings,
+    names: list[str],
+    facts: ServerFacts,
 ) -> dict[str, Any]:
     """Everything about a server as plain values."""
     served_case = served.served(lead.window, lead.rates, era)
@@ -163,7 +169,7 @@ def answer(
 
 
 def price(
-    lead: Found, case: Case, fields: Mapping[str, Any], gpu: str | None, price_per_gpu_hour: float | None
+    lead: Findings, case: Case, fields: Mapping[str, Any], gpu: str | None, price_per_gpu_hour: float | None
 ) -> tuple[Tax | None, list[str]]:
     """The recompute tax with its price, where model and lengths are known, and what has to be said of it."""
     if lead.tax is None or not lead.rates.preemptions:

@@ -17,7 +17,7 @@ from kvmodel.words import say
 
 
 @dataclass(frozen=True)
-class Found:
+class Findings:
     """One window judged."""
 
     window: Window
@@ -65,7 +65,7 @@ def by_reason(increase: Engine) -> dict[str, float]:
     return {word.removeprefix(start): count for word, count in increase.counters.items() if word.startswith(start)}
 
 
-def one_engine(name: str, findings: Found) -> dict[str, Any]:
+def one_engine(name: str, findings: Findings) -> dict[str, Any]:
     """One engine among several, in short."""
     gauges = findings.window.engine.gauges
     return {

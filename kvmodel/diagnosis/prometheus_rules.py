@@ -117,8 +117,8 @@ def alerts(names: Mapping[str, str], product: str) -> list[Alert]:
     have = set(names)
     rows = []
     if {"preemptions", "finished"} <= have:
-        rows.append(pressure("KvPreemptionPressure", "tune", "warning"))
-        rows.append(pressure("KvPreemptionSevere", "most", "critical"))
+        rows.append(preemption_alert("KvPreemptionPressure", "tune", "warning"))
+        rows.append(preemption_alert("KvPreemptionSevere", "most", "critical"))
     if {"running", "waiting", "usage"} <= have:
         rows += queues(calm="preemptions" in have and "finished" in have)
     if {"running", "usage", "generation_tokens"} <= have:
@@ -130,7 +130,7 @@ def alerts(names: Mapping[str, str], product: str) -> list[Alert]:
     return rows
 
 
-def pressure(name: str, band: str, severity: str) -> Alert:
+def preemption_alert(name: str, band: str, severity: str) -> Alert:
     """Many preemptions per finished request over the long window, and some in the short one."""
     least, finished = (significant(value, 3) for value in (limit("band", band), limit("data", "least_finished")))
     return Alert(

@@ -46,7 +46,7 @@ def detected(product: str, scrape: Scrape) -> Era:
     """The era of a scrape. Versions are read for vLLM alone: the other engines' names are known of one release each."""
     if product != "vllm":
         return Era(product)
-    bounds = list(evidence(scrape))
+    bounds = list(marks(scrape))
     eras = {str(row["era"]) for row in bounds if "era" in row}
     name = eras.pop() if len(eras) == 1 else None
     if name is not None:
@@ -71,7 +71,7 @@ def given(product: str, version: str, generation: str | None = None) -> Era:
     return Era(product, "V0" if old else "V1" if new else generation, text, text + EXACT)
 
 
-def evidence(scrape: Scrape) -> Iterator[dict[str, str]]:
+def marks(scrape: Scrape) -> Iterator[dict[str, str]]:
     """The rows that the scrape's names and labels bear out."""
     names = {engine_name[1] for name in scrape.sampled if (engine_name := metric_names.own_name(name)) is not None}
     names |= {name.rsplit("_", 1)[0] for name in names if name.endswith(("_bucket", "_sum", "_count"))}

@@ -10,7 +10,7 @@ from kvmodel import charts
 from kvmodel.charts import pictures
 from kvmodel.inputs.case import Case
 from kvmodel.report import table_files
-from kvmodel.report.memo import Block, Bullets, Chart, Heading, Link, Table, Text
+from kvmodel.report.memo import Address, Block, Bullets, Chart, Heading, Table, Text
 
 MARKUP = re.compile(r"[\\*_\[\]<>|#]")
 CODE = re.compile(r"(`[^`]*`)")
@@ -37,7 +37,7 @@ def as_markdown(blocks: Sequence[Block], chart_at: Callable[[str], str]) -> str:
                 place = chart_at(block.name)
                 mark = "!" if place.split("?")[0].lower().endswith(pictures.SUFFIXES) else ""
                 return f"{mark}[{escape_markdown(block.words)}](<{place}>)"
-            case Link():
+            case Address():
                 return f"[{escape_markdown(block.words)}](<{block.address}>)"
             case Text():
                 return escape_markdown(block.text)
@@ -73,7 +73,7 @@ def as_html(blocks: Sequence[Block], case: Case) -> str:
                 chart_html = figure.to_html(full_html=False, include_plotlyjs=with_script, div_id=f"chart-{block.name}")
                 with_script = False
                 return f"<figure>{chart_html}<figcaption>{html.escape(block.words)}</figcaption></figure>"
-            case Link():
+            case Address():
                 return f'<p><a href="{html.escape(block.address)}">{html.escape(block.words)}</a></p>'
             case Text():
                 return f"<p>{html_text(block.text)}</p>"

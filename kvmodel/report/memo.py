@@ -54,12 +54,12 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Link:
+class Address:
     words: str
     address: str
 
 
-Block = Heading | Text | Bullets | Table | Chart | Link
+Block = Heading | Text | Bullets | Table | Chart | Address
 
 
 def memo(case: Case, app: str = addresses.APP) -> list[Block]:
@@ -97,11 +97,11 @@ def chart_note(name: str, case: Case, app: str = addresses.APP, data: tuple[Any,
         Chart(name, charts.alt(name, case, data)),
         Text(f"{sentence}."),
         *assumption_blocks(result),
-        *origin(case, page_link(name, case, app)),
+        *origin(case, page_address(name, case, app)),
     ]
 
 
-def page_link(name: str, case: Case, app: str) -> str:
+def page_address(name: str, case: Case, app: str) -> str:
     """The page that shows a chart, with the Case's inputs."""
     more = {"view": name} if name in VIEWS else {}
     return addresses.page_address(app, PAGES.get(name, "crossover"), case, more)
@@ -155,7 +155,7 @@ def origin(case: Case, address: str) -> list[Block]:
         if value != str(DEFAULTS[name])
     )
     return [
-        Link("The same numbers, live", address),
+        Address("The same numbers, live", address),
         Text(f"kvmodel {__version__}; `{f'python -m kvmodel compare {flags}'.strip()}`"),
     ]
 

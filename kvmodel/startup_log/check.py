@@ -13,8 +13,8 @@ from kvmodel.startup_log.finding import (
     Named,
     block_size,
     gib,
+    has_plain_layers,
     implied_bytes_per_token,
-    plain,
     pool_tokens,
     rank_rate,
 )
@@ -35,7 +35,7 @@ def check(log: LogValues, model: Named | None = None, *, bytes_per_token: float 
     `bytes_per_token` on one rank stands for the model where its layers are not known.
     """
     rate = bytes_per_token
-    if model is not None and (plain(model, log.engine) or log.engine in ("vllm-v0", "trt-llm", "llama.cpp")):
+    if model is not None and (has_plain_layers(model, log.engine) or log.engine in ("vllm-v0", "trt-llm", "llama.cpp")):
         rate = rank_rate(log, model)
     findings = [
         budget(log),
@@ -106,7 +106,7 @@ def concurrency(log: LogValues, model: Named | None) -> Finding | None:
         return None
     says, length = f"{log.concurrency:g}x", log.max_model_len
     means = say("requests of {tokens} tokens that fit at once", tokens=format_count(length))
-    if log.engine == "vllm-v1" and model is not None and not plain(model):
+    if log.engine == "vllm-v1" and model is not None and not has_plain_layers(model):
         return group_concurrency(log, model, says, means)
     if tokens is None:
         return Finding("concurrency", says, means)

@@ -43,7 +43,7 @@ def rank_rate(log: LogValues, model: Named) -> float:
     )
 
 
-def plain(model: Named | None, engine: str | None = None) -> bool:
+def has_plain_layers(model: Named | None, engine: str | None = None) -> bool:
     """Whether all layers that keep KV grow alike: then bytes per token say everything. SGLang keeps states apart."""
     apart = ("state",) if engine == "sglang" else ()
     allowed = ("full", "mla", "shared", "cross", *apart)

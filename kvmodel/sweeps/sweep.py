@@ -14,7 +14,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-from kvmodel.arrays import plain
+from kvmodel.arrays import json_value
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import DEFAULTS
 from kvmodel.inputs.questions import GRID_INPUTS
@@ -114,7 +114,7 @@ def under_pressure(cases: list[Choices], own_inputs: tuple[str, ...]) -> list[Ro
 
 def pressure_row(choices: Choices, own_inputs: tuple[str, ...]) -> Row:
     try:
-        totals = plain(pressure.pressure(*read_choices(choices, own_inputs)))
+        totals = json_value(pressure.pressure(*read_choices(choices, own_inputs)))
     except CaseError as error:
         return {"error": str(error)}
     flat: Row = {}

@@ -34,12 +34,12 @@ from kvmodel.units import (
 from kvmodel.words import say
 
 
-def figures(result: Comparison) -> dict[str, str]:
+def comparison_texts(result: Comparison) -> dict[str, str]:
     """Placeholder name -> text: the case, its prices and what turns them."""
-    return case_figures(result) | price_figures(result) | break_even_figures(result)
+    return case_texts(result) | price_texts(result) | break_even_texts(result)
 
 
-def case_figures(result: Comparison) -> dict[str, str]:
+def case_texts(result: Comparison) -> dict[str, str]:
     """The inputs of a case and what follows from them without a price."""
     case, inputs = result.case, result.inputs
     size = float(resolve.moved_bytes(inputs, inputs.tokens))
@@ -73,7 +73,7 @@ def case_figures(result: Comparison) -> dict[str, str]:
     }
 
 
-def price_figures(result: Comparison) -> dict[str, str]:
+def price_texts(result: Comparison) -> dict[str, str]:
     """Every strategy's price, and who wins."""
     pair, best = result.verdict.swap_or_recompute, result.verdict.best
     texts = {
@@ -95,7 +95,7 @@ def price_figures(result: Comparison) -> dict[str, str]:
     return texts
 
 
-def break_even_figures(result: Comparison) -> dict[str, str]:
+def break_even_texts(result: Comparison) -> dict[str, str]:
     """The break-evens as text, a dash where there is none."""
     even = result.even
     return {
@@ -111,13 +111,13 @@ def _ratio(factor: float | None) -> str:
     return format_ratio(factor) if factor is not None else NONE
 
 
-def flip_figures(flip: Flip) -> dict[str, str]:
+def flip_texts(flip: Flip) -> dict[str, str]:
     """One thing that turns the answer: where, what it is now, and how far away."""
     as_text = FLIPS[flip.what][1]
     return {"at": as_text(flip.at), "now": as_text(flip.now), "times": format_ratio(flip.times), "then": say(flip.then)}
 
 
-def kv_figures(result: Comparison) -> dict[str, str]:
+def kv_texts(result: Comparison) -> dict[str, str]:
     """Sizes of the KV page: the whole request, one GPU's part, growth, and what does not grow."""
     case = result.case
     layers = catalog.model(case.model).kv_layers
@@ -137,7 +137,7 @@ def kv_figures(result: Comparison) -> dict[str, str]:
     }
 
 
-def own_figure_texts(case: Case) -> dict[str, str]:
+def calibrated_texts(case: Case) -> dict[str, str]:
     """Figures of the reader's that stand in place of the model's, by Case field."""
     texts: dict[str, Callable[[float], str]] = {
         "gemm_efficiency": lambda share: format_percent(share, 3),
@@ -156,7 +156,7 @@ def has_fixed_part(result: Comparison) -> bool:
 SHORT_STEP_TOKENS = 32
 
 
-def roofline_figures(result: Comparison, line: Roofline, step: StepCurve) -> dict[str, str]:
+def roofline_texts(result: Comparison, line: Roofline, step: StepCurve) -> dict[str, str]:
     """Ridge, points and knee of the Roofline page, and what the article says of an A100."""
     shape, gpu, case = result.inputs.shape, result.inputs.gpu, result.case
     short = SHORT_STEP_TOKENS
@@ -185,7 +185,7 @@ def roofline_figures(result: Comparison, line: Roofline, step: StepCurve) -> dic
     return texts
 
 
-def figure19_figures(figure: Figure19) -> dict[str, str]:
+def figure19_texts(figure: Figure19) -> dict[str, str]:
     """Crossing and ratios of the vLLM paper's Figure 19."""
     return {
         "crossing": format_count(figure.crossing_plotted_block_tokens),

@@ -15,7 +15,7 @@ LONGEST_VALUE = 160
 FEW = 8  # values of a list that are written out
 
 
-def figures(reading: Reading) -> dict[str, str]:
+def reading_texts(reading: Reading) -> dict[str, str]:
     """Placeholder name -> text: bytes per token and fixed bytes in 16 bits, weights and parameters."""
     model, parameters = reading.model, reading.parameters
     texts = {

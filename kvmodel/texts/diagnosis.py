@@ -26,7 +26,7 @@ def diagnose(answer: Answer) -> str:
     parts = [
         heading(answer),
         "\n".join(advice(answer)),
-        "\n".join(evidence(answer)),
+        "\n".join(metric_section(answer)),
         engines(answer),
         "\n".join([*fold(answer["against"], "but "), *fold(answer["notes"], "note: ")]),
     ]
@@ -64,14 +64,14 @@ def advice(answer: Answer) -> Iterator[str]:
         yield "  --engine-version settles which flags the server has"
 
 
-def evidence(answer: Answer) -> Iterator[str]:
+def metric_section(answer: Answer) -> Iterator[str]:
     """The numbers behind the verdict; what is not reported is left out."""
     yield "what the metrics say:"
-    rows = [(figure.name, figure.text) for figure in figures(answer) if figure.text is not None]
+    rows = [(figure.name, figure.text) for figure in metric_lines(answer) if figure.text is not None]
     yield textwrap.indent(name_value_lines(*rows), "  ") if rows else "  nothing of what is read"
 
 
-class Figure(NamedTuple):
+class MetricLine(NamedTuple):
     """A number as text, None where it is not reported, and the meanings (`metric_names`) that it is made of."""
 
     name: str
@@ -79,43 +79,43 @@ class Figure(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-def figures(answer: Answer) -> Iterator[Figure]:
+def metric_lines(answer: Answer) -> Iterator[MetricLine]:
     """Each number of an answer."""
     state, rates, recompute = answer["state"], answer["rates"], answer["recompute"]
     prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
-    yield Figure(say("preemptions per 100 finished"), ratio(answer), ("preemptions", "finished"))
-    yield Figure(say("  the article's word for it"), band(answer), ("preemptions", "finished"))
-    yield Figure(say("finished by reason"), reasons(rates["finished_by_reason"]), ("finished",))
-    yield Figure(say("running / waiting"), pair(state["running"], state["waiting"]), ("running", "waiting"))
-    yield Figure(say("KV pool in use"), text_of(state["usage"], format_percent), ("usage",))
-    yield Figure(say("KV pool"), pool(state), ("pool_tokens", "config"))
+    yield MetricLine(say("preemptions per 100 finished"), ratio(answer), ("preemptions", "finished"))
+    yield MetricLine(say("  the article's word for it"), band(answer), ("preemptions", "finished"))
+    yield MetricLine(say("finished by reason"), reasons(rates["finished_by_reason"]), ("finished",))
+    yield MetricLine(say("running / waiting"), pair(state["running"], state["waiting"]), ("running", "waiting"))
+    yield MetricLine(say("KV pool in use"), text_of(state["usage"], format_percent), ("usage",))
+    yield MetricLine(say("KV pool"), pool(state), ("pool_tokens", "config"))
     once, twice = span(rates["hit_share"], format_percent), text_of(rates["hit_twice_share"], format_percent)
-    yield Figure(say("requests hit at least once"), once, ("preempted_times",))
-    yield Figure(say("requests hit at least twice"), twice, ("preempted_times",))
+    yield MetricLine(say("requests hit at least once"), once, ("preempted_times",))
+    yield MetricLine(say("requests hit at least twice"), twice, ("preempted_times",))
     hit_text = text_of(rates["prefix_hit_share"], format_percent)
-    yield Figure(say("found in the prefix cache"), hit_text, ("prefix_hits", "prefix_queries", "cached_tokens"))
+    yield MetricLine(say("found in the prefix cache"), hit_text, ("prefix_hits", "prefix_queries", "cached_tokens"))
     lengths = ("prompt_length", "output_length")
     totals = ("prompt_tokens", "generation_tokens", "finished")
     words = lengths if prompt is None or set(lengths) <= set(answer["names"]) else totals
-    yield Figure(say("mean prompt / output"), pair(prompt, output, say("tokens")), words)
+    yield MetricLine(say("mean prompt / output"), pair(prompt, output, say("tokens")), words)
     each = text_of(rates["finished_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 2)))
-    yield Figure(say("finished requests"), each, ("finished",))
+    yield MetricLine(say("finished requests"), each, ("finished",))
     tokens = text_of(rates["generated_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
-    yield Figure(say("generated tokens"), tokens, ("generation_tokens",))
-    yield Figure(say("time to the first token"), times(rates["ttft_s"]), ("ttft",))
-    yield Figure(say("time between tokens"), times(rates["itl_s"]), ("itl",))
-    yield Figure(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
+    yield MetricLine(say("generated tokens"), tokens, ("generation_tokens",))
+    yield MetricLine(say("time to the first token"), times(rates["ttft_s"]), ("ttft",))
+    yield MetricLine(say("time between tokens"), times(rates["itl_s"]), ("itl",))
+    yield MetricLine(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
     if recompute is not None and rates["preemptions"]:
         lost_tokens = span(recompute["lost_tokens"], lambda count: say("{count} tokens", count=format_count(count)))
-        yield Figure(say("computed again, estimated"), lost_tokens, ("preemptions", "lost_prompt_tokens"))
+        yield MetricLine(say("computed again, estimated"), lost_tokens, ("preemptions", "lost_prompt_tokens"))
         of_all = span(recompute["prefill_share"], format_percent)
-        yield Figure(say("  of all prefilled tokens"), of_all, ("prompt_tokens",))
-        yield Figure(say("  GPU time"), gpu_time(recompute))
-        yield Figure(say("  money"), money(recompute))
+        yield MetricLine(say("  of all prefilled tokens"), of_all, ("prompt_tokens",))
+        yield MetricLine(say("  GPU time"), gpu_time(recompute))
+        yield MetricLine(say("  money"), money(recompute))
     ranks = answer["ranks"]
     if ranks is not None and len(ranks["seen"]) < ranks["at_least"]:
         counts = {"seen": len(ranks["seen"]), "least": ranks["at_least"]}
-        yield Figure(say("data-parallel ranks"), say("{seen} seen of at least {least}", **counts))
+        yield MetricLine(say("data-parallel ranks"), say("{seen} seen of at least {least}", **counts))
 
 
 def ratio(answer: Answer) -> str | None:

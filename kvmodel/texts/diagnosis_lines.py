@@ -8,7 +8,7 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.texts import diagnosis
-from kvmodel.texts.diagnosis import Figure
+from kvmodel.texts.diagnosis import MetricLine
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def lines(answer: Mapping[str, Any]) -> list[Line]:
     if "state" not in answer:
         return []
     kinds = kinds_of(answer["engine"])
-    rows = [line(figure, answer["names"], answer["engine"], kinds) for figure in diagnosis.figures(dict(answer))]
+    rows = [line(figure, answer["names"], answer["engine"], kinds) for figure in diagnosis.metric_lines(dict(answer))]
     return [each for each in rows if each.value is not None or each.over != "model"]
 
 
@@ -41,7 +41,7 @@ def kinds_of(product: str) -> dict[str, str]:
     return {word: kind for kind in ("info", "histogram", "counter", "gauge") for word in rows.get(kind, {})}
 
 
-def line(figure: Figure, names: Mapping[str, str], product: str, kinds: Mapping[str, str]) -> Line:
+def line(figure: MetricLine, names: Mapping[str, str], product: str, kinds: Mapping[str, str]) -> Line:
     """A number with the metrics it was read from, or would have been."""
     metrics = {word: names[word] for word in figure.words if word in names}
     is_reported = bool(metrics) or figure.text is not None

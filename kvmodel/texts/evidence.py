@@ -18,7 +18,7 @@ from kvmodel.words import say
 FEW_ROWS = 12
 
 
-def lead_figures(case: Case) -> dict[str, str]:
+def lead_texts(case: Case) -> dict[str, str]:
     """The errors that matter most, and what they mean for a Case."""
     errors = {row.kind: row for row in step_rows.step_errors()}
     held_out = assumptions.assumption("band", "prefill_other_gpu")
@@ -88,7 +88,7 @@ def gaps() -> list[tuple[str, int]]:
     return [(name, rows) for name, rows in rows_by_gap if rows < FEW_ROWS]
 
 
-def gap_figures() -> dict[str, str]:
+def gap_texts() -> dict[str, str]:
     """Numbers for the sentences about what is not covered."""
     not_modelled = next(row for row in step_rows.step_errors() if row.kind == "prefill_llama_cpp")
     shares = {gpu: assumptions.assumption("gemm_efficiency", gpu) for gpu in catalog.gpu_ids()}
@@ -135,25 +135,25 @@ def source_rows() -> list[tuple[str, str, str, str, str]]:
     ]
 
 
-def prefill_figures(reading: PrefillReading) -> dict[str, str]:
+def prefill_texts(reading: PrefillReading) -> dict[str, str]:
     """A reader's measured prefill beside the model, as text."""
-    return _point_figures(reading) | {
+    return _point_texts(reading) | {
         "mfu": format_percent(reading.mfu),
         "share": NONE if reading.gemm_efficiency is None else format_percent(reading.gemm_efficiency, 3),
         "overhead": NONE if reading.request_overhead_ms is None else format_seconds(reading.request_overhead_ms * MS),
     }
 
 
-def copy_figures(reading: CopyReading) -> dict[str, str]:
+def copy_texts(reading: CopyReading) -> dict[str, str]:
     """A reader's measured copy beside the model, as text."""
-    return _point_figures(reading) | {
+    return _point_texts(reading) | {
         "effective": format_rate(reading.effective_bytes_per_s),
         "rate": NONE if reading.copy_gb_per_s is None else f"{significant(reading.copy_gb_per_s, 3)} GB/s",
         "overhead": NONE if reading.load_overhead_ms is None else format_seconds(reading.load_overhead_ms * MS),
     }
 
 
-def _point_figures(reading: PrefillReading | CopyReading) -> dict[str, str]:
+def _point_texts(reading: PrefillReading | CopyReading) -> dict[str, str]:
     return {
         "tokens": format_count(reading.point.tokens),
         "measured": format_seconds(reading.point.seconds, 3),

@@ -15,7 +15,7 @@ from kvmodel.inputs.case import BYTES_PER_VALUE
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
-from kvmodel.texts.comparison import case_figures, figure19_figures
+from kvmodel.texts.comparison import case_texts, figure19_texts
 from kvmodel.timing import step_time
 from kvmodel.units import (
     GB,
@@ -42,12 +42,12 @@ IN_UNIT: dict[str, Callable[[float], str]] = {  # a number of a step in words: g
 }
 
 
-def figures(step: Step, result: Comparison, server: Server) -> Texts:
+def step_texts(step: Step, result: Comparison, server: Server) -> Texts:
     """Placeholder name -> text, for what comes before the question and after it."""
-    return case_figures(result) | OF_STEP[step.id](step, result, server)
+    return case_texts(result) | OF_STEP[step.id](step, result, server)
 
 
-def gap_figures(step: Step, guess: float, answer: float) -> tuple[str, Texts]:
+def gap_texts(step: Step, guess: float, answer: float) -> tuple[str, Texts]:
     """Which sentence says how far a guess was off, and its numbers."""
     which, factor = guided_path.gap(guess, answer)
     as_text = IN_UNIT[step.unit]
@@ -150,7 +150,7 @@ def pieces(step: Step, result: Comparison, server: Server) -> Texts:
 
 def paper(step: Step, result: Comparison, server: Server) -> Texts:
     ratio = guided_path.recompute_over_swap(result)
-    return figure19_figures(figure19()) | {"own_ratio": format_ratio(ratio)}
+    return figure19_texts(figure19()) | {"own_ratio": format_ratio(ratio)}
 
 
 def matter(step: Step, result: Comparison, server: Server) -> Texts:

@@ -16,7 +16,7 @@ from kvmodel.units import GIB, NONE, format_bytes, format_count, format_percent,
 FEW_REQUESTS = 10  # below, a fraction of a request is worth a digit
 
 
-def plan_figures(plan: Plan) -> dict[str, str]:
+def plan_texts(plan: Plan) -> dict[str, str]:
     """Placeholder name -> text: the pool with its range, requests at both lengths, what is needed and what is short."""
     startup, budget = plan.startup, plan.budget
     spent_bytes = pool_plan.spent_bytes(budget)
@@ -97,7 +97,7 @@ def lever_value(lever: Lever) -> str:
     return format_count(int(lever.value)) if lever.value.isdigit() else lever.value
 
 
-def host_figures(host: Mapping[str, Any], mean_bytes: float) -> dict[str, str]:
+def host_texts(host: Mapping[str, Any], mean_bytes: float) -> dict[str, str]:
     """What a host pool holds, with requests of mean length; from :func:`kvmodel.memory.pool_plan.host_pool`."""
     share = host["host_pool_bytes_per_gpu"]
     return {
@@ -108,7 +108,7 @@ def host_figures(host: Mapping[str, Any], mean_bytes: float) -> dict[str, str]:
     }
 
 
-def storage_figures(way: Kept) -> dict[str, str]:
+def storage_texts(way: Kept) -> dict[str, str]:
     return {"size": format_bytes(way.kv_bytes), "growth": format_bytes(way.growth_bytes_per_token)}
 
 

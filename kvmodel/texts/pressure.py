@@ -67,7 +67,7 @@ def comparison_rows(runs: Sequence[Totals]) -> list[tuple[str, list[str]]]:
     return [(name, [cell(run) for run in runs]) for name, cell in CELLS.items()]
 
 
-def figures(scheduler: str, run: Totals, results: Results, block_tokens: int) -> Texts:
+def run_texts(scheduler: str, run: Totals, results: Results, block_tokens: int) -> Texts:
     """Placeholder name -> text, for the sentences about one run."""
     return {name: cell(run) for name, cell in CELLS.items()} | {
         "scheduler": scheduler,
@@ -91,7 +91,7 @@ def cause(run: Totals) -> str:
     return "queue" if queues else "none"
 
 
-def knee_figures(scheduler: str, bend: Knee, objective: Objective) -> tuple[str, Texts]:
+def knee_texts(scheduler: str, bend: Knee, objective: Objective) -> tuple[str, Texts]:
     """Which sentence tells of a knee, and its numbers."""
     low, high = bend.low_per_s, bend.high_per_s
     which = "above" if high is None else "below" if low is None else "between"
@@ -101,7 +101,7 @@ def knee_figures(scheduler: str, bend: Knee, objective: Objective) -> tuple[str,
         "high": NONE if high is None else rate(high),
         "good": format_percent(GOOD_SHARE),
         "runs": format_count(RUNS),
-    } | objective_figures(objective)
+    } | objective_texts(objective)
 
 
 def best_remedy(rows: Sequence[Row]) -> tuple[str, Texts]:
@@ -127,7 +127,7 @@ def _remedy(name: str, row: Row) -> Texts:
     }
 
 
-def objective_figures(objective: Objective) -> Texts:
+def objective_texts(objective: Objective) -> Texts:
     """The objective's two limits."""
     return {
         "slo_ttft": f"{objective.ttft_s:g} s",

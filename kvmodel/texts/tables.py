@@ -164,7 +164,7 @@ def copy_source_rows(case: Case) -> list[list[str]]:
     """What a Case's copies rest on beside its link's row."""
     return [
         _assumed_row(name, assumptions.assumption(section, key, copy_path.FILE))
-        for name, section, key in copy_path.figures_used(case)
+        for name, section, key in copy_path.assumptions_used(case)
     ]
 
 
@@ -172,6 +172,6 @@ def _assumed_row(name: str, row: assumptions.Assumption) -> list[str]:
     return [say(name), f"{row.value:,g} {say(row.unit)}", say(row.basis), _source(row)]
 
 
-def _source(figure: catalog.Figure | assumptions.Assumption) -> str:
+def _source(figure: catalog.SourcedNumber | assumptions.Assumption) -> str:
     title = catalog.source(figure.source)["title"]
     return f"{title} ({figure.note})" if figure.note else title

@@ -76,7 +76,7 @@ def _as_swept(case: Case, method: str) -> bool:
     return case.link_id == "pcie5-x16" and method in ("per-copy", "kernel") and calm
 
 
-def figures_used(case: Case) -> list[tuple[str, str, str]]:
+def assumptions_used(case: Case) -> list[tuple[str, str, str]]:
     """Figures of data/copies.toml behind a Case's copies and loads: what each is, its section and its key."""
     method, small = methods(case)
     link = case.link_id

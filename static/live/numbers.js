@@ -1,5 +1,5 @@
 // What is done with the arrays that Python sends: multiply and add, find where two curves meet, write numbers as text.
-// No formula of the cost model stands here; kvmodel/curves/live_basis.py has `seconds` and `crossing` in the same words.
+// No formula of the cost model stands here; kvmodel/curves/live_terms.py has `seconds` and `crossing` in the same words.
 
 // Arrays in single precision out of one text: deflated, the first bytes of all numbers first.
 async function unpacked({ lengths, deflated }) {

@@ -8,11 +8,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from kvmodel.curves.live_basis import ALONE, Basis, basis
+from kvmodel.curves.live_terms import ALONE, LiveTerms, live_terms
 from kvmodel.curves.slider_stops import LENGTH, RATE
 from kvmodel.inputs.case import DEFAULTS, Case
 from kvmodel.recovery.comparison import compare_case
-from kvmodel.texts.comparison import figures
+from kvmodel.texts.comparison import comparison_texts
 from kvmodel.units import format_rate
 
 CHART = "svg.live-plot"
@@ -117,7 +117,7 @@ def test_a_drag_is_painted_within_two_frames(page: Page) -> None:
     pytest.fail(f"p90 of input to paint: {worst} ms")
 
 
-def stops_to_try(found: Basis) -> Iterator[dict[str, int]]:
+def stops_to_try(found: LiveTerms) -> Iterator[dict[str, int]]:
     """Length and rate together; every other slider alone, at a rate and at the chosen length."""
     ends = {name: len(of.values) - 1 for name, of in found.sliders.items()}
     chosen = {name: of.case_stop for name, of in found.sliders.items()}
@@ -134,7 +134,7 @@ def stops_to_try(found: Basis) -> Iterator[dict[str, int]]:
 def test_browser_and_python_say_the_same(page: Page, case: Case) -> None:
     """To the displayed digit, while the slider is held: Python has not been asked."""
     opened(page, case)
-    found = basis(compare_case(case))
+    found = live_terms(compare_case(case))
     before = page.url
     tried = list(stops_to_try(found))
     shown = page.evaluate(TRY, tried)
@@ -158,7 +158,7 @@ def by_name(numbers: list[tuple[str, str]]) -> dict[str, str]:
 def expected(case: Case) -> dict[str, str]:
     """What the sentence's numbers are, from the model's own figures."""
     result = compare_case(case)
-    texts = figures(result)
+    texts = comparison_texts(result)
     pair = result.verdict.swap_or_recompute
     swap_s, recompute_s = (float(result.prices[name].victim_delay_s) for name in ("swap", "recompute"))
     names = {"tokens": "tokens", "kv": "kv_mib", "swap": "swap_delay"}

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from kvmodel import catalog
-from kvmodel.catalog import Figure, Gpu, Link, Model, weights
+from kvmodel.catalog import Gpu, Link, Model, SourcedNumber, weights
 from kvmodel.errors import CatalogError
 from kvmodel.evidence import measured
 from kvmodel.units import GB, GIB, TFLOP, US
@@ -51,8 +51,8 @@ MEASURED_HARDWARE = {  # name: (dense 16-bit TFLOP/s, memory GB/s, memory GB, li
 }
 
 
-def figures(row: Gpu | Link) -> dict[str, Figure]:
-    return {key: value for key, value in vars(row).items() if isinstance(value, Figure)}
+def figures(row: Gpu | Link) -> dict[str, SourcedNumber]:
+    return {key: value for key, value in vars(row).items() if isinstance(value, SourcedNumber)}
 
 
 def sources_in(value: object) -> set[str]:

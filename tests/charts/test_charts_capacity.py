@@ -117,7 +117,7 @@ def test_a_refusal_has_need_has_and_the_longest_that_fits():
 
 
 def test_what_is_over_where_weights_do_not_fit():
-    figures = kv_pool.plan_figures(NO_ROOM)
+    figures = kv_pool.plan_texts(NO_ROOM)
     assert NO_ROOM.longest_tokens == 0
     assert figures["over"] == format_bytes(-NO_ROOM.pool_bytes)
     assert figures["pool"] == "0 B"

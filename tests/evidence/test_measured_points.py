@@ -86,19 +86,19 @@ class TestFilters:
 
 class TestTables:
     def test_the_honest_figure_is_the_larger(self):
-        numbers = evidence.lead_figures(Case())
+        numbers = evidence.lead_texts(Case())
         assert float(numbers["other_gpu_p90"].split()[0]) > float(numbers["p90"].split()[0])
         assert numbers["gpu_rows"] == str(len(measured_points.pairs_with(["prefill"], ["a100-sxm4-80gb"])))
 
     def test_a_gpu_without_rows_gets_the_wider_range(self):
-        measured_gpu, other = (evidence.lead_figures(Case(gpu=gpu))["range"] for gpu in ("h100-sxm5-80gb", "l4"))
+        measured_gpu, other = (evidence.lead_texts(Case(gpu=gpu))["range"] for gpu in ("h100-sxm5-80gb", "l4"))
         assert float(other.split()[0]) > float(measured_gpu.split()[0])
         assert evidence.is_measured(Case(gpu="h100-sxm5-80gb"))
         assert not evidence.is_measured(Case(gpu="l4"))
         assert not evidence.is_measured(Case(gpu="l40s", timing="2023"))
 
     def test_gpus_are_in_one_group_each(self):
-        numbers = evidence.gap_figures()
+        numbers = evidence.gap_texts()
         groups = [numbers[name].split(", ") for name in ("measured_gpus", "chip_gpus", "other_gpus")]
         named = [gpu for group in groups for gpu in group]
         assert len(named) == len(set(named)) == int(numbers["gpu_count"])

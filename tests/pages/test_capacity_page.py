@@ -62,7 +62,7 @@ def test_inputs_come_from_the_link_and_change_the_answer():
         max_model_len="4096", utilization="0.9", decode_context="1024", model="llama-3.1-8b", gpu="h100-sxm5-80gb"
     )
     case = Case(model="llama-3.1-8b", gpu="h100-sxm5-80gb", decode_context=1024)
-    figures = kv_pool.plan_figures(pool_plan.plan(Startup(case=case, max_model_len=4096, utilization=0.9)))
+    figures = kv_pool.plan_texts(pool_plan.plan(Startup(case=case, max_model_len=4096, utilization=0.9)))
     assert prose.text("capacity", "lead", figures) in texts(at)
     assert at.number_input(key="max_model_len").value == 4096
 

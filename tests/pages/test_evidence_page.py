@@ -64,7 +64,7 @@ class TestFigures:
 
     def test_what_is_not_covered_is_computed(self):
         words = said(opened())
-        numbers = evidence.gap_figures()
+        numbers = evidence.gap_texts()
         assert f"on its {numbers['llama_cpp_n']} rows" in words
         assert numbers["other_gpus"] in words
         assert "**Decode steps of today's engines** (no rows)" in words
@@ -83,7 +83,7 @@ class TestFigures:
     def test_what_it_means_for_the_readers_gpu(self, gpu, words):
         at = opened(gpu=gpu)
         assert words in said(at)
-        assert evidence.lead_figures(Case(gpu=gpu))["range"] in said(at)
+        assert evidence.lead_texts(Case(gpu=gpu))["range"] in said(at)
 
 
 class TestFilters:

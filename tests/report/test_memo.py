@@ -51,7 +51,7 @@ def test_every_assumption_has_a_source_of_the_catalog() -> None:
 
 
 def test_the_link_opens_the_same_case() -> None:
-    link = next(block for block in memo.memo(LLAMA, "https://kv.example.com/kv") if isinstance(block, memo.Link))
+    link = next(block for block in memo.memo(LLAMA, "https://kv.example.com/kv") if isinstance(block, memo.Address))
     assert link.address == addresses.page_address("https://kv.example.com/kv", "crossover", LLAMA)
 
 

@@ -17,7 +17,7 @@ from kvmodel.memory import kv_cache
 from kvmodel.recovery import break_even, costs, resolve, strategies
 from kvmodel.recovery.costs import at
 from kvmodel.sweeps.choices import read_choices
-from kvmodel.timing.copy_path import STAGED, copy_path, figures_used
+from kvmodel.timing.copy_path import STAGED, assumptions_used, copy_path
 
 PATH_FIELDS = ("copy_method", "host_memory", "pinning", "numa", "duplex")
 CLIFF = 28 * 1024
@@ -398,7 +398,7 @@ def test_every_combination_shows_figures_that_exist():
         for gpu in ("a100-sxm4-80gb", "h200-sxm-141gb"):
             case = case_from(choices | {"gpu": gpu, "policy": "vllm-v1-offload"})
             names = [
-                name for name, section, key in figures_used(case) if assumptions.assumption(section, key, "copies")
+                name for name, section, key in assumptions_used(case) if assumptions.assumption(section, key, "copies")
             ]
             assert len(set(names)) == len(names)
 

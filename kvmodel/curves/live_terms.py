@@ -1,10 +1,10 @@
-r"""Basis arrays of the live crossover: what a browser multiplies and adds while a slider is dragged.
+r"""Terms of the live crossover: what a browser multiplies and adds while a slider is dragged.
 
 .. math:: t(S) = \sum_k b_k(S) \, c_k
 
 A delay is bytes of each kind, times the seconds that such a byte takes at a copy rate, the steps after loads, times
 the seconds of one, and the rest. That is linear, so every length goes with every rate. A recompute is not linear in
-what the other sliders move (the root of a sum of squares, chunks, the longer of host and GPU): there the basis holds
+what the other sliders move (the root of a sum of squares, chunks, the longer of host and GPU): there the terms hold
 the cost model's own answer at each stop of one slider, all else as in the Case. Nothing of the model is written down a
 second time, here or in the browser.
 """
@@ -44,7 +44,7 @@ SAME = 1e-10  # a rounding error, not a change
 
 
 @dataclass(frozen=True)
-class Basis:
+class LiveTerms:
     """All that the delays of recompute, swap and offload need, for every stop of every slider.
 
     `terms` are by strategy, slider and term (bytes, steps, seconds). Those of `tokens` have a value a length; those of
@@ -66,7 +66,7 @@ class Basis:
     @property
     def lengths(self) -> Floats:
         """Context lengths that curves are known at. [tokens]"""
-        return self.sliders[LENGTH].figures
+        return self.sliders[LENGTH].numbers
 
     @property
     def sparse(self) -> list[int]:
@@ -75,15 +75,15 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class _SparseBasis:
-    """What does not depend on the length that is chosen: a basis with a column for each of some of its lengths."""
+class _SparseTerms:
+    """What does not depend on the length that is chosen: terms with a column for each of some of its lengths."""
 
-    basis: Basis
+    live_terms: LiveTerms
     columns: tuple[int, ...]
 
 
-def basis(result: Comparison) -> Basis:
-    """The basis of one Case.
+def live_terms(result: Comparison) -> LiveTerms:
+    """The terms of one Case.
 
     At a length where the slider stops by itself nothing is priced anew when only the length is another one.
     """
@@ -92,13 +92,13 @@ def basis(result: Comparison) -> Basis:
     lengths, regular = sliders[LENGTH], slider_stops.spread(sliders[LENGTH], inputs)
     sparse = sorted({*regular, lengths.case_stop})
     if slider_stops.is_round(case.tokens, inputs):
-        shortest = replace(case, tokens=int(lengths.figures[0]))
-        source = _cached_sparse_basis(shortest, tuple(range(lengths.figures.size)))
+        shortest = replace(case, tokens=int(lengths.numbers[0]))
+        source = _cached_sparse_terms(shortest, tuple(range(lengths.numbers.size)))
     else:
-        source = _sparse_basis(case, tuple(sparse))
-    whole, places = source.basis, np.searchsorted(source.columns, sparse)
+        source = _sparse_terms(case, tuple(sparse))
+    whole, places = source.live_terms, np.searchsorted(source.columns, sparse)
     here = source.columns.index(lengths.case_stop)
-    stand = {name: np.searchsorted(whole.sliders[name].figures, sliders[name].figures) for name in ALONE}
+    stand = {name: np.searchsorted(whole.sliders[name].numbers, sliders[name].numbers) for name in ALONE}
     return replace(
         whole,
         sliders=sliders,
@@ -119,11 +119,11 @@ def basis(result: Comparison) -> Basis:
     )
 
 
-def _sparse_basis(case: Case, columns: tuple[int, ...]) -> _SparseBasis:
+def _sparse_terms(case: Case, columns: tuple[int, ...]) -> _SparseTerms:
     """Every stop of a Case's sliders at every length, and of those that go alone at the lengths of `columns`."""
     inputs = resolve.inputs(case)
     sliders = slider_stops.sliders(case, inputs)
-    lengths, few = sliders[LENGTH].figures, list(columns)
+    lengths, few = sliders[LENGTH].numbers, list(columns)
     stops, rows = _stop_inputs(inputs, case, sliders)
     points = _points(inputs, stops, lengths, few)
 
@@ -136,7 +136,7 @@ def _sparse_basis(case: Case, columns: tuple[int, ...]) -> _SparseBasis:
         return dict(zip(terms, whole, strict=True)), dict(zip(terms, each, strict=True))
 
     parts, stop_parts = along(_parts(points))
-    full = Basis(
+    full = LiveTerms(
         sliders=sliders,
         regular=(),
         terms={name: _along_sliders(*along(_terms(price, points)), rows, few) for name, price in STRATEGIES.items()},
@@ -148,10 +148,10 @@ def _sparse_basis(case: Case, columns: tuple[int, ...]) -> _SparseBasis:
         bands={"recompute": float(inputs.prefill_band), "swap": float(inputs.copy_band)},
         available=tuple(name for name in STRATEGIES if name in inputs.available),
     )
-    return _SparseBasis(full, columns)
+    return _SparseTerms(full, columns)
 
 
-_cached_sparse_basis = functools.lru_cache(maxsize=64)(_sparse_basis)
+_cached_sparse_terms = functools.lru_cache(maxsize=64)(_sparse_terms)
 
 
 def _stop_inputs(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> tuple[Inputs, dict[str, slice]]:
@@ -160,9 +160,9 @@ def _stop_inputs(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> t
     ends = np.cumsum([0, *(len(sliders[name].values) for name in ALONE)])
     rows = {name: slice(int(start), int(end)) for name, start, end in zip(ALONE, ends, ends[1:], strict=False)}
 
-    def column(slider: str, case_value: Numbers, figures: ArrayLike) -> Floats:
+    def column(slider: str, case_value: Numbers, numbers: ArrayLike) -> Floats:
         values = np.full(int(ends[-1]), case_value, dtype=float)
-        values[rows[slider]] = figures
+        values[rows[slider]] = numbers
         return values
 
     def shares(case_value: Numbers, catalog: Numbers) -> Floats:
@@ -173,8 +173,8 @@ def _stop_inputs(inputs: Inputs, case: Case, sliders: Mapping[str, Slider]) -> t
         gemm_efficiency=shares(inputs.gpu.gemm_efficiency, catalog_rates.gemm_efficiency),
         fp8_gemm_efficiency=shares(inputs.gpu.fp8_gemm_efficiency, catalog_rates.fp8_gemm_efficiency),
     )
-    survival = column(SURVIVAL, inputs.survival, sliders[SURVIVAL].figures)
-    preemptions = column(COUNT, inputs.preemptions, sliders[COUNT].figures)
+    survival = column(SURVIVAL, inputs.survival, sliders[SURVIVAL].numbers)
+    preemptions = column(COUNT, inputs.preemptions, sliders[COUNT].numbers)
     return at(inputs, gpu=gpu, survival=survival, preemptions=preemptions), rows
 
 
@@ -199,26 +199,26 @@ def _points(case_inputs: Inputs, stops: Inputs, lengths: Floats, sparse: list[in
     )
 
 
-def seconds(basis: Basis, strategy: str, at_stops: Mapping[str, int], slider: str = LENGTH) -> Floats:
+def seconds(live: LiveTerms, strategy: str, at_stops: Mapping[str, int], slider: str = LENGTH) -> Floats:
     """Delay at every length, or with a slider of :data:`ALONE` moved at those of `sparse`: the browser's sum. [s]
 
     `at_stops` has the index of the stop that each slider stands at.
     """
-    terms = basis.terms[strategy]
-    total = np.zeros(len(basis.lengths) if slider == LENGTH else len(basis.sparse))
+    terms = live.terms[strategy]
+    total = np.zeros(len(live.lengths) if slider == LENGTH else len(live.sparse))
     for term, base in terms[LENGTH].items():
         values = base
         if slider != LENGTH:
             rows = terms[slider].get(term)
-            values = base[basis.sparse] if rows is None else rows[at_stops[slider]]
-        total = total + values * _coefficient(basis, term, at_stops)
+            values = base[live.sparse] if rows is None else rows[at_stops[slider]]
+        total = total + values * _coefficient(live, term, at_stops)
     return total
 
 
-def _coefficient(basis: Basis, term: str, at_stops: Mapping[str, int]) -> float:
+def _coefficient(live: LiveTerms, term: str, at_stops: Mapping[str, int]) -> float:
     if term == REST:
         return 1.0
-    return float(basis.coefficients[term][at_stops[SHARE if term == "next_token" else RATE]])
+    return float(live.coefficients[term][at_stops[SHARE if term == "next_token" else RATE]])
 
 
 def crossing(x: Floats, first: Floats, second: Floats, here: float) -> float | None:
@@ -290,7 +290,7 @@ def _parts(points: Inputs) -> dict[str, Floats]:
 def _s_per_byte(inputs: Inputs, case: Case, rates: Slider) -> dict[str, Floats]:
     """Seconds that a byte takes at each stop of the copy rate; GPUs that copy together share the host's memory."""
     catalog_link = slider_stops.from_catalog(case)[1]
-    rate_pairs = [(value, rates.figures[index] * GB) for index, value in enumerate(rates.values)]
+    rate_pairs = [(value, rates.numbers[index] * GB) for index, value in enumerate(rates.values)]
     out, into = (
         transfer.shared_rate_bytes_per_s(
             np.array([catalog if value is None else rate for value, rate in rate_pairs]),

@@ -1,4 +1,4 @@
-"""Basis arrays against the cost model: every stop of every slider, hand-picked and random Cases, and what is sent."""
+"""Terms against the cost model: every stop of every slider, hand-picked and random Cases, and what is sent."""
 
 import json
 from dataclasses import asdict, replace
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from explorer.sections import live
 from kvmodel import catalog
 from kvmodel.arrays import Floats
-from kvmodel.curves import live_basis
-from kvmodel.curves.live_basis import ALONE, STRATEGIES, Basis, crossing, seconds
+from kvmodel.curves import live_terms
+from kvmodel.curves.live_terms import ALONE, STRATEGIES, LiveTerms, crossing, seconds
 from kvmodel.curves.slider_stops import COUNT, LENGTH, RATE, SHARE, SURVIVAL
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import Case
@@ -37,12 +37,12 @@ CASES = {
 }  # fmt: skip
 
 
-def found_for(case: Case) -> tuple[Basis, dict[str, int]]:
-    found = live_basis.basis(compare_case(case))
+def found_for(case: Case) -> tuple[LiveTerms, dict[str, int]]:
+    found = live_terms.live_terms(compare_case(case))
     return found, {name: slider.case_stop for name, slider in found.sliders.items()}
 
 
-def moved_case(case: Case, found: Basis, stops: dict[str, int]) -> Comparison:
+def moved_case(case: Case, found: LiveTerms, stops: dict[str, int]) -> Comparison:
     """The Case that these stops stand for."""
     values = {name: found.sliders[name].values[stop] for name, stop in stops.items()}
     return compare_case(replace(case, **values))  # type: ignore[arg-type]
@@ -75,27 +75,27 @@ def test_every_stop_of_a_slider_that_goes_alone_costs_what_the_model_says(case: 
 def test_another_round_length_is_priced_by_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """And gives the same as pricing it anew, for lengths at which the pool holds fewer preemptions too."""
     case = Case(model="llama-2-7b", tokens_between=40_000, preemptions=2)
-    live_basis._cached_sparse_basis.cache_clear()
-    live_basis.basis(compare_case(case))
+    live_terms._cached_sparse_terms.cache_clear()
+    live_terms.live_terms(compare_case(case))
     for tokens in (128, 5120, 20_480, 65_536):
         result = compare_case(replace(case, tokens=tokens))
         with monkeypatch.context() as patch:
-            patch.setattr(live_basis, "_terms", None)
-            found = live_basis.basis(result)
-        anew = live_basis._sparse_basis(result.case, tuple(found.sparse)).basis
+            patch.setattr(live_terms, "_terms", None)
+            found = live_terms.live_terms(result)
+        anew = live_terms._sparse_terms(result.case, tuple(found.sparse)).terms
         stops = {name: slider.case_stop for name, slider in found.sliders.items()}
         for name in STRATEGIES:
             assert seconds(found, name, stops) == pytest.approx(seconds(anew, name, stops), rel=EXACT)
             for slider in ALONE:
-                assert list(found.sliders[slider].figures) == list(anew.sliders[slider].figures)
+                assert list(found.sliders[slider].numbers) == list(anew.sliders[slider].numbers)
                 for stop in range(len(found.sliders[slider].values)):
                     moved = stops | {slider: stop}
                     kept = seconds(found, name, moved, slider)
                     assert kept == pytest.approx(anew_at(anew, found, name, moved, slider), rel=EXACT)
-    assert live_basis._cached_sparse_basis.cache_info().misses == 1
+    assert live_terms._cached_sparse_terms.cache_info().misses == 1
 
 
-def anew_at(anew: Basis, found: Basis, name: str, stops: dict[str, int], slider: str) -> Floats:
+def anew_at(anew: LiveTerms, found: LiveTerms, name: str, stops: dict[str, int], slider: str) -> Floats:
     return seconds(replace(anew, regular=found.regular), name, stops, slider)
 
 
@@ -141,7 +141,7 @@ def random_cases() -> st.SearchStrategy[Case]:
     )
 
 
-def sent_bytes(found: Basis) -> int:
+def sent_bytes(found: LiveTerms) -> int:
     return len(json.dumps(live.payload(found, turn=None, fields=tuple(found.sliders))).encode())
 
 
@@ -199,13 +199,13 @@ def test_stops_rise_and_hold_the_cases_own() -> None:
     case = Case(tokens=5000, copy_gb_per_s=3.3, gemm_efficiency=0.61, survival=0.33, preemptions=9)
     found, stops = found_for(case)
     for name, slider in found.sliders.items():
-        assert (np.diff(slider.figures) >= 0).all()
+        assert (np.diff(slider.numbers) >= 0).all()
         assert slider.values[stops[name]] == asdict(case)[name]
     for name in (RATE, SHARE):
         given = found.sliders[name].catalog_stop
         assert given is not None
         assert found.sliders[name].values[given] is None
-    assert found.sliders[RATE].figures[found.sliders[RATE].catalog_stop] == pytest.approx(25.0)
+    assert found.sliders[RATE].numbers[found.sliders[RATE].catalog_stop] == pytest.approx(25.0)
 
 
 @pytest.mark.parametrize(
