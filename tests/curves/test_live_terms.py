@@ -82,7 +82,7 @@ def test_another_round_length_is_priced_by_what_is_kept(monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             patch.setattr(live_terms, "_terms", None)
             found = live_terms.live_terms(result)
-        anew = live_terms._sparse_terms(result.case, tuple(found.sparse)).terms
+        anew = live_terms._sparse_terms(result.case, tuple(found.sparse)).live_terms
         stops = {name: slider.case_stop for name, slider in found.sliders.items()}
         for name in STRATEGIES:
             assert seconds(found, name, stops) == pytest.approx(seconds(anew, name, stops), rel=EXACT)
