@@ -16,7 +16,7 @@ LEFT, RIGHT = "---", "---:"
 SPACES = re.compile(
     r"[ \t\r\n\f\v\x1c-\x1e\x85\u2028\u2029]+"
 )  # all but those that hold a number and its unit together
-ONE_NUMBER = r"[-+\N{MINUS SIGN}]?\d[\d,]*(\.\d+)?[^\s\d.]{0,3}( [^\s\d]{1,8})?"
+ONE_NUMBER = r"[-+\N{MINUS SIGN}]?\d[\d,]*(\.\d+)?[^\s\d.]{0,3}( [^\s\d]{1,10})?"
 NUMBERS = re.compile(rf"{ONE_NUMBER}( [–/] {ONE_NUMBER})*")
 COLOURED = re.compile(r"(?<!\\):[\w-]+\[((?:\\.|[^\]\\])*)\]")
 BARE_PIPE = re.compile(r"(\\.)|\|")

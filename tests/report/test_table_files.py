@@ -78,7 +78,7 @@ def test_a_table_of_a_page_keeps_its_colours_and_numbers_whole() -> None:
     [
         ["512", "1K", "-3"], ["64.0\u00a0MiB", "1.00\u00a0GiB"], ["5.4\u00a0ms / 11\u00a0ms"],
         ["240\u00a0ms\u00a0–\u2060\u00a0300\u00a0ms", "–"],
-        ["4,096 tokens", ""], ["**2.0x**"], ["+0.1\u00a0%"], ["4,096토큰"],
+        ["4,096 tokens", "2.97 requests/s", ""], ["**2.0x**"], ["+0.1\u00a0%"], ["4,096토큰"],
     ],
 )  # fmt: skip
 def test_columns_of_numbers(cells: list[str]) -> None:
