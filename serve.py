@@ -20,7 +20,7 @@ from starlette.routing import Route
 from streamlit import config
 
 from explorer import share
-from hosting import health, log, server
+from hosting import health, lean, log, server
 from hosting.charts import Charts
 from hosting.headers import SecurityHeaders
 from hosting.limits import Limits
@@ -46,6 +46,7 @@ async def ready_before_the_first_visitor(_: st.App) -> AsyncIterator[None]:
     server.send_at_once()
     share.serve_charts_at(f"{settings.prefix}/charts")
     before_the_first_visitor()
+    lean.spare_work()
     yield
 
 

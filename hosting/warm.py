@@ -14,6 +14,7 @@ from explorer.frame import warm_up
 IMPORTED_LATE = (
     "PIL.Image", "anyio._backends._asyncio", "plotly.offline", "streamlit.emojis", "streamlit.web.bootstrap", "uvloop",
 )  # fmt: skip
+WITH_PANDAS = "kvmodel.frames"  # of no page: it is imported where a table to sort is shown
 
 
 @functools.cache
@@ -27,6 +28,6 @@ def before_the_first_visitor() -> None:
             importlib.import_module(name)
     for package in (explorer, kvmodel):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith(".__main__"):
+            if module.name not in (WITH_PANDAS, f"{package.__name__}.__main__"):
                 importlib.import_module(module.name)
     warm_up()

@@ -250,6 +250,9 @@ def test_pages_compute_nothing():
         assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree_of(path))), name
 
 
+STREAMLIT_IS_REPLACED_IN = "hosting/lean.py"  # for one version of it, which it asks for, and nowhere else
+
+
 def from_streamlit(tree: ast.AST) -> set[str]:
     """The names that hold Streamlit, its modules or what is in them."""
     found = set()
@@ -302,6 +305,7 @@ def test_the_search_for_reaches_into_streamlit(code, found):
 
 def test_nothing_of_streamlit_is_replaced_or_private():
     for path in [*files("explorer", "hosting", "pages", "kvmodel", "benchmarks"), ROOT / "app.py", ROOT / "serve.py"]:
-        lines = reaches_into_streamlit(tree_of(path))
-        name = path.relative_to(ROOT)
-        assert not lines, f"{name}: lines {lines}: another version of Streamlit has something else there"
+        name = path.relative_to(ROOT).as_posix()
+        if name != STREAMLIT_IS_REPLACED_IN:
+            lines = reaches_into_streamlit(tree_of(path))
+            assert not lines, f"{name}: lines {lines}: another version of Streamlit has something else there"

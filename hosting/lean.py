@@ -1,0 +1,120 @@
+"""What Streamlit does at every run of a page and need not, or not at the same time as others: for one version of it.
+
+Streamlit gives every visitor a thread. Only one can hold the interpreter, and each that waits for it wakes every few
+milliseconds to ask: with fifty visitors all of them are served late. Threads that wait for a lock sleep instead. And
+every widget is handed a copy of all that its session holds, to look up one key in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import streamlit
+
+from hosting import log
+
+WRITTEN_FOR = "1.67.0"
+LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a simulation or a question to another server may take much longer
+
+
+def spare_work() -> None:
+    """Replace two inner functions of Streamlit; another version than the one they were written for runs as it is."""
+    if streamlit.__version__ != WRITTEN_FOR:
+        log.requests.warning(
+            "Streamlit %s runs as it is: what the hosted form spares it was written for %s",
+            streamlit.__version__, WRITTEN_FOR,
+        )  # fmt: skip
+        return
+    one_script_at_a_time()
+    state_read_where_it_is_looked_at()
+
+
+class Turn:
+    """What one thread has at a time, in the order of asking; who keeps it too long goes on beside the next one."""
+
+    def __init__(self, longest_s: float = LONGEST_TURN_S) -> None:
+        self._longest_s = longest_s
+        self._line: deque[threading.Event] = deque()
+        self._line_is_changed = threading.Lock()
+        self._taken = threading.Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        first = threading.Event()
+        self._line_up(first)
+        first.wait()
+        mine = self._taken
+        if not mine.acquire(timeout=self._longest_s):
+            mine = self._taken = threading.Lock()
+            mine.acquire()
+        self._leave_the_line()
+        try:
+            yield
+        finally:
+            mine.release()
+
+    def _line_up(self, first: threading.Event) -> None:
+        with self._line_is_changed:
+            self._line.append(first)
+            self._line[0].set()
+
+    def _leave_the_line(self) -> None:
+        with self._line_is_changed:
+            self._line.popleft()
+            if self._line:
+                self._line[0].set()
+
+
+def one_script_at_a_time() -> None:
+    """Have every run of a page's script wait for its turn."""
+    from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+
+    run, turn = ScriptRunner._run_script, Turn()
+
+    @functools.wraps(run)
+    def in_turn(self: Any, *args: Any, **named: Any) -> None:
+        with turn.taken():
+            run(self, *args, **named)
+
+    ScriptRunner._run_script = in_turn  # type: ignore[method-assign]
+
+
+class Looked(Mapping[str, Any]):
+    """A session's state that is read where it is looked at: every widget asks for its own key alone."""
+
+    def __init__(
+        self, state: Mapping[str, Any], whole: Callable[[], dict[str, Any]], hidden: Callable[[str], bool]
+    ) -> None:
+        self._state, self._whole, self._hidden = state, whole, hidden
+
+    def __getitem__(self, key: str) -> Any:
+        if self._hidden(key):
+            raise KeyError(key)
+        return self._state[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole())
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+
+def state_read_where_it_is_looked_at() -> None:
+    """Spare each widget a copy of all that the session holds."""
+    from streamlit.runtime.state.common import is_element_id
+    from streamlit.runtime.state.session_state import SessionState, _is_internal_key
+
+    whole: Any = SessionState.__dict__["filtered_state"]
+
+    def hidden(key: str) -> bool:
+        return is_element_id(key) or _is_internal_key(key)
+
+    def looked(self: Any) -> Looked:
+        return Looked(self, functools.partial(whole.__get__, self), hidden)
+
+    SessionState.filtered_state = property(looked)  # type: ignore[method-assign, assignment]
