@@ -339,7 +339,7 @@ def pytest_here(folder: Path, *options: str, first: str = "") -> subprocess.Comp
 
 def copied(source: Path, target: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("kvmodel", *(f"tests/{name}" for name in (*MODEL_TESTS, "helpers", "data"))):
+    for name in ("kvmodel", "fitting", *(f"tests/{name}" for name in (*MODEL_TESTS, "helpers", "data"))):
         copy = shutil.copytree if (source / name).is_dir() else shutil.copy
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         copy(source / name, target / name, **({"ignore": ignored} if copy is shutil.copytree else {}))
