@@ -70,13 +70,25 @@ def is_missing(answer: Response) -> bool:
     return answer.status >= 400 and not tried
 
 
+# Until nothing has been added, taken away or resized for ten frames.
+STILL = """async () => {
+    const main = document.querySelector("[data-testid=stMain]");
+    for (let frame = 0, same = 0, before = ""; frame < 600 && same < 10; frame++) {
+        await new Promise(requestAnimationFrame);
+        const now = [main.scrollWidth, main.scrollHeight, main.querySelectorAll("*").length].join();
+        same = now === before ? same + 1 : 0;
+        before = now;
+    }
+}"""
+
+
 def at_rest(page: Page) -> None:
     """Wait until the script is done and what it draws stands still."""
     page.wait_for_function(
         "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
         " && !document.querySelector('[data-stale=true], [data-testid=stSkeleton]')"
     )
-    page.wait_for_timeout(400)
+    page.evaluate(STILL)
 
 
 def picture(page: Page, name: str) -> None:
@@ -86,7 +98,7 @@ def picture(page: Page, name: str) -> None:
     assert size is not None
     tall = page.get_by_test_id("stMain").evaluate("main => main.scrollHeight")
     page.set_viewport_size({"width": size["width"], "height": max(size["height"], min(int(tall), 12_000))})
-    page.wait_for_timeout(400)
+    page.evaluate(STILL)
     page.screenshot(path=PICTURES / f"{name}.png")
 
 
