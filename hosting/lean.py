@@ -2,7 +2,7 @@
 
 Streamlit gives every visitor a thread. Only one can hold the interpreter, and each that waits for it wakes every few
 milliseconds to ask: with fifty visitors all of them are served late. Threads that wait for a lock sleep instead. And
-every widget is handed a copy of all that its session holds, to look up one key in it.
+every widget is handed a copy of all that its session holds, to look up one key in it; every element wakes the event loop.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import streamlit
 
 from hosting import log
 
 WRITTEN_FOR = "1.67.0"
+FLUSH_S = 0.01
 LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a simulation or a question to another server may take much longer
 
 
 def spare_work() -> None:
-    """Replace two inner functions of Streamlit; another version than the one they were written for runs as it is."""
+    """Replace three inner functions of Streamlit; another version than the one they were written for runs as it is."""
     if streamlit.__version__ != WRITTEN_FOR:
         log.requests.warning(
             "Streamlit %s runs as it is: what the hosted form spares it was written for %s",
@@ -32,6 +34,7 @@ def spare_work() -> None:
         return
     one_script_at_a_time()
     state_read_where_it_is_looked_at()
+    messages_in_bundles()
 
 
 class Turn:
@@ -118,3 +121,33 @@ def state_read_where_it_is_looked_at() -> None:
         return Looked(self, functools.partial(whole.__get__, self), hidden)
 
     SessionState.filtered_state = property(looked)  # type: ignore[method-assign, assignment]
+
+
+def messages_in_bundles() -> None:
+    """Hand what a script sends to the event loop a few times a run, in order, not once an element.
+
+    Each handing wakes the loop's thread, which then takes the interpreter from the script. What is held back waits
+    for FLUSH_S at most, so that progress is shown all the same.
+    """
+    from streamlit.runtime.app_session import AppSession
+
+    waiting: WeakKeyDictionary[AppSession, deque[Callable[[], None]]] = WeakKeyDictionary()
+    awaited: WeakSet[AppSession] = WeakSet()
+    unbundled = AppSession._call_soon_on_event_loop
+
+    def drain(session: AppSession) -> None:
+        awaited.discard(session)
+        callbacks = waiting[session]
+        while callbacks:
+            session._event_loop.call_soon(callbacks.popleft())
+
+    def later(session: AppSession) -> None:
+        session._event_loop.call_later(FLUSH_S, drain, session)
+
+    def bundled(self: AppSession, callback: Callable[[], None]) -> None:
+        waiting.setdefault(self, deque()).append(callback)
+        if self not in awaited:
+            awaited.add(self)
+            unbundled(self, functools.partial(later, self))
+
+    AppSession._call_soon_on_event_loop = bundled  # type: ignore[method-assign]
