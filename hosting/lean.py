@@ -2,7 +2,8 @@
 
 Streamlit gives every visitor a thread. Only one can hold the interpreter, and each that waits for it wakes every few
 milliseconds to ask: with fifty visitors all of them are served late. Threads that wait for a lock sleep instead. And
-every widget is handed a copy of all that its session holds, to look up one key in it; every element wakes the event loop.
+every widget is handed a copy of all that its session holds, to look up one key in it;
+and every element of a page wakes the event loop.
 """
 
 from __future__ import annotations
