@@ -1,4 +1,4 @@
-"""What is written to files: whole or not at all; rows as CSV."""
+"""Files: what a reader gives is read up to a size, what is written is whole or not at all; rows as CSV."""
 
 from __future__ import annotations
 
