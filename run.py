@@ -240,6 +240,8 @@ def main(arguments: list[str]) -> None:
         become("-m", "serve", *rest)
     elif verb == "test":
         set_up(TEST_LOCK)
+        # The tests start Python hundreds of times: without its cache each would compile every module again.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         become("-m", "pytest", *(rest or ALL_TESTS))
     elif verb == "setup" and not rest:
         set_up(TEST_LOCK)

@@ -10,12 +10,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 from tests.helpers.machine import free_port, missing
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM_OPTIONS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -108,24 +108,43 @@ def foreign_requests() -> list[str]:
     return []
 
 
-@pytest.fixture
-def context(browser: Browser, app_url: str, foreign_requests: list[str]) -> Iterator[BrowserContext]:
-    """A fresh profile whose relative addresses are those of the app: `page.goto("/")`.
+@pytest.fixture(scope="session")
+def warm_context(browser: Browser, app_url: str) -> Iterator[BrowserContext]:
+    """One profile for all tests, as a fresh one compiles Streamlit's and plotly's scripts anew for every page.
 
     It asks for little motion: without a graphics card, placeholders that shimmer take more of the CPU than the page.
     """
+    context = browser.new_context(base_url=app_url, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    context.set_default_timeout(PAGE_MILLISECONDS)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def context(warm_context: BrowserContext, foreign_requests: list[str]) -> Iterator[BrowserContext]:
+    """A profile without cookies or storage, whose relative addresses are those of the app: `page.goto("/")`."""
 
     def note(url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname not in LOCAL_HOSTS:
             foreign_requests.append(url)
 
-    context = browser.new_context(base_url=app_url, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
-    context.set_default_timeout(PAGE_MILLISECONDS)
-    context.on("request", lambda request: note(request.url))
-    context.on("page", lambda page: page.on("websocket", lambda websocket: note(websocket.url)))
-    yield context
-    context.close()
+    def note_request(request: Request) -> None:
+        note(request.url)
+
+    def note_sockets(page: Page) -> None:
+        page.on("websocket", lambda websocket: note(websocket.url))
+
+    warm_context.on("request", note_request)
+    warm_context.on("page", note_sockets)
+    yield warm_context
+    warm_context.remove_listener("request", note_request)
+    warm_context.remove_listener("page", note_sockets)
+    for page in warm_context.pages:
+        if page.url.startswith("http"):
+            page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        page.close()
+    warm_context.clear_cookies()
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ def test_curves_take_the_colours_of_the_mode(page: Page, scheme: str) -> None:
     """Figures carry Streamlit's placeholder colours: the browser must have replaced them."""
     page.emulate_media(color_scheme=scheme)
     page.goto("/crossover?view=preemptions")
-    expect(page.locator(CHART).first).to_be_visible()
+    expect(page.locator(".scatterlayer .js-line").first).to_be_visible()
     colours = page.evaluate(
         "() => [...document.querySelectorAll('.scatterlayer .js-line')].map(line => getComputedStyle(line).stroke)"
     )

@@ -1,6 +1,6 @@
 """What goes wrong around a server: after each fault it must still answer the next visitor.
 
-KVMODEL_FUZZ multiplies the fuzzed addresses: 30 is the long run (3,000 through the server, 7,800 through pages).
+KVMODEL_FUZZ multiplies the fuzzed addresses: 60 is the long run (3,000 through the server, 7,800 through pages).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_a_garbage_query_on_every_page(replica: Replica, page: str, query: str) 
 
 def test_fuzzed_addresses_through_the_server(replica: Replica) -> None:
     chance = random.Random(8)
-    for index in range(100 * FUZZ):
+    for index in range(50 * FUZZ):
         page, query = chance.choice(NAMES), urlencode(fuzzed(chance))
         shown = visit(replica.port, query, page=page)
         assert not shown.failed, f"/{page}?{query}"
@@ -96,13 +96,13 @@ def test_fuzzed_addresses_through_the_server(replica: Replica) -> None:
 
 
 def test_fuzzed_addresses_through_pages() -> None:
-    """Twenty one after another in a session of every page: a link may also come to a page that holds another."""
+    """Ten one after another in a session of every page: a link may also come to a page that holds another."""
     chance = random.Random(26)
     for file in FUZZ * [*PAGES.values(), "pages/embed.py"]:
         at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
         if file != "app.py":
             at.switch_page(file)
-        for _ in range(20):
+        for _ in range(10):
             pairs = fuzzed(chance)
             at.query_params.clear()
             for key, value in pairs:

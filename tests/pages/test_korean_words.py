@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from explorer import prose
 from explorer.frame import PAGES
 from kvmodel import catalog
 from kvmodel.catalog import releases
@@ -74,6 +75,7 @@ def english(text: str) -> list[str]:
 @pytest.mark.parametrize(("page", "query"), VISITS, ids=str)
 def test_a_page_says_it_in_korean(page: str, query: dict[str, str]) -> None:
     at = opened(page, lang="ko", **query)
+    assert at.title[0].value == prose.sections_in("ko", page)["title"].splitlines()[0]
     for figure, alt in figures(at):
         found = {text: english(text) for text in (alt, *texts(figure))}
         assert not {text: words for text, words in found.items() if words}

@@ -3,7 +3,6 @@
 import pytest
 
 from explorer import prose
-from explorer.frame import PAGES
 from explorer.language import DEFAULT, LANGUAGES
 from tests.helpers.visit import opened
 
@@ -24,12 +23,6 @@ def test_sections_and_numbers_are_the_same(language: str, file: str) -> None:
     for section, words in ours.items():
         assert sorted(prose.PLACEHOLDER.findall(theirs[section])) == sorted(prose.PLACEHOLDER.findall(words)), section
         assert bool(theirs[section].splitlines()[1:]) == bool(words.splitlines()[1:]), section
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_opens_in_korean(page: str) -> None:
-    test = opened(page, lang="ko")
-    assert test.title[0].value == prose.sections_in("ko", page)["title"].splitlines()[0]
 
 
 def test_an_unknown_language_is_english() -> None:
