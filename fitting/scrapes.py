@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from math import exp, inf
 
 import numpy as np
@@ -21,7 +22,7 @@ from kvmodel.metrics.samples import WHEN_S, Sample
 from kvmodel.scheduler import loop
 from kvmodel.scheduler.gaps import BINS_PER_E
 from kvmodel.scheduler.log import Log
-from kvmodel.scheduler.state import Requests, State
+from kvmodel.scheduler.state import Requests
 from kvmodel.simulation import simulate, workload
 from kvmodel.simulation.results import Results, collect
 from kvmodel.simulation.step_clock import StepTimes
@@ -51,21 +52,35 @@ class Scraped(Log):
 
     gaps_at: dict[str, dict[int, int]]
 
-    def mark(self, state: State) -> None:
-        super().mark(state)
+    def sample(self, now: float, running: int, waiting: int, used_blocks: int) -> None:
+        super().sample(now, running, waiting, used_blocks)
         assert self.gaps is not None
         for name, time_s in WHEN_S.items():
-            if state.clock.now <= time_s:
+            if now <= time_s:
                 self.gaps_at[name] = dict(self.gaps.tokens_by_bin)
+
+
+def arrivals(sample: Sample) -> workload.Workload:
+    """The requests of a sample, for longer than its scrapes need; every other one urgent where priorities count."""
+    number = max(int(sample.requests_per_s * WHEN_S["after"] * 1.2), 3)
+    if sample.lengths is None:
+        arriving = workload.by_name("chat", number, seed=1, requests_per_s=sample.requests_per_s)
+    else:
+        prompts, outputs = (workload.fixed(number, tokens) for tokens in sample.lengths)
+        arriving = workload.workload(prompts, outputs, workload.poisson(number, sample.requests_per_s, 1))
+    return replace(arriving, priority=np.arange(number) % 2) if sample.by_priority else arriving
 
 
 def run(sample: Sample) -> tuple[Results, dict[str, dict[int, int]]]:
     """The server's whole run, longer than the scrapes need, and the gaps so far at each of them."""
     case = Case(model="llama-3.1-8b", gpu=sample.gpu, policy="vllm-v1")
-    number = int(sample.requests_per_s * WHEN_S["after"] * 1.2)
-    arriving = workload.by_name("chat", number, seed=1, requests_per_s=sample.requests_per_s)
+    arriving = arrivals(sample)
+    number = len(arriving)
     inputs = simulate.step_inputs(case)
-    settings = simulate.engine_settings(case, simulate.Engine(max_num_seqs=sample.max_num_seqs), inputs)
+    engine = simulate.Engine(
+        max_num_seqs=sample.max_num_seqs, num_blocks=sample.num_blocks, by_priority=sample.by_priority
+    )
+    settings = simulate.engine_settings(case, engine, inputs)
     requests = Requests(
         arriving.prompt_tokens.tolist(), arriving.output_tokens.tolist(),
         (arriving.arrival_s + float(inputs.request_overhead_s)).tolist(), arriving.priority.tolist(), None, 0.0,
@@ -92,7 +107,7 @@ def histogram(name: str, values: Iterable[float], weights: Iterable[float] | Non
 
 def labelled(name: str, value: float, **labels: str) -> str:
     """A sample as vLLM writes it, labels by name."""
-    own = sorted((labels | {"engine": "0", "model_name": MODEL_NAME}).items())
+    own = sorted(({"engine": "0", "model_name": MODEL_NAME} | labels).items())
     written = ",".join(f'{key}="{text}"' for key, text in own)
     return f"vllm:{name}{{{written}}} {round(float(value), 6)}"
 
@@ -104,23 +119,23 @@ def typed(kind: str, name: str, value: float, **labels: str) -> list[str]:
 
 def scrape(sample: Sample, results: Results, gaps: dict[int, int], time_s: float) -> Iterator[str]:
     """What the server's /metrics would have shown at a time."""
+    waited_s, time_s = time_s, min(time_s, sample.stops_s or time_s)
     each, second = results.requests, results.seconds
     now = bisect_right(second.time_s.tolist(), time_s) - 1
     begun, done = each.first_token_s <= time_s, each.finished_s <= time_s
     passed = (time_s - each.first_token_s) / (each.finished_s - each.first_token_s)
     written = np.where(done, each.output_tokens, np.where(begun, np.floor(passed * each.output_tokens), 0))
-    gpu = catalog.gpu(sample.gpu).label
-    yield (
-        f"# Simulated, not scraped: Llama 3.1 8B on one {gpu}, chat at {sample.requests_per_s:g} requests/s, "
-        f"--max-num-seqs {sample.max_num_seqs}, {time_s:,.0f} s after its start."
-    )
-    yield f"process_start_time_seconds {STARTED}"
+    since = ((each.arrival_s > time_s) & (each.arrival_s <= waited_s)).sum()  # who came after it stopped
     yield from typed("gauge", "num_requests_running", second.running[now])
-    yield from typed("gauge", "num_requests_waiting", second.waiting[now])
-    yield labelled("num_requests_waiting_by_reason", second.waiting[now], reason="capacity")
+    yield from typed("gauge", "num_requests_waiting", second.waiting[now] + since)
+    yield labelled("num_requests_waiting_by_reason", second.waiting[now] + since, reason="capacity")
     yield labelled("num_requests_waiting_by_reason", 0, reason="deferred")
     yield from typed("gauge", "kv_cache_usage_perc", second.kv_usage[now])
-    yield from typed("counter", "num_preemptions_total", (results.events.preempted_s <= time_s).sum())
+    preempted = (results.events.preempted_s <= time_s).sum()
+    yield from typed("counter", "num_preemptions_total", preempted)
+    if sample.by_priority:  # as the engine gives the reason under --scheduling-policy priority
+        for reason, count in (("kv_full", 0), ("priority", preempted), ("prefix_cache_reset", 0)):
+            yield labelled("num_preemptions_by_reason_total", count, reason=reason)
     yield from typed("counter", "prompt_tokens_total", each.prompt_tokens[begun].sum())
     yield from typed("counter", "generation_tokens_total", written.sum())
     yield from typed("counter", "prefix_cache_queries_total", each.prompt_tokens[each.admitted_s <= time_s].sum())
@@ -149,10 +164,19 @@ def scrape(sample: Sample, results: Results, gaps: dict[int, int], time_s: float
 
 def main() -> None:
     for name, sample in samples.SAMPLES.items():
-        results, gaps_at = run(sample)
+        engines = [replace(sample, requests_per_s=rate) for rate in (sample.requests_per_s, *sample.others_per_s)]
+        runs = [(engine, *run(engine)) for engine in engines]
         for when, time_s in WHEN_S.items():
-            text = "\n".join(scrape(sample, results, gaps_at[when], time_s)) + "\n"
-            samples.path(name, when).write_text(text, encoding="utf-8")
+            lines = [
+                f"# Simulated, not scraped: Llama 3.1 8B on one {catalog.gpu(sample.gpu).label}, {sample.load}, "
+                f"{time_s:,.0f} s after its start.",
+                f"process_start_time_seconds {STARTED}",
+            ]
+            for number, (engine, results, gaps_at) in enumerate(runs):
+                gaps = gaps_at["before" if sample.stops_s else when]
+                page = scrape(engine, results, gaps, time_s)
+                lines += [line.replace('engine="0"', f'engine="{number}"') for line in page]
+            samples.path(name, when).write_text("\n".join(dict.fromkeys(lines)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from explorer.sections import diagnose_inputs
 from explorer.sections.diagnose_inputs import one_line, page_text
 from kvmodel import catalog
 from kvmodel.charts import bands, theme
-from kvmodel.diagnosis import grafana, prometheus_rules
+from kvmodel.diagnosis import grafana, prometheus_rules, promql
 from kvmodel.inputs import addresses
 from kvmodel.inputs.case import case_from
 from kvmodel.metrics import metric_names, samples
@@ -25,8 +25,8 @@ from kvmodel.words import say
 
 Answer = Mapping[str, Any]
 COLOURS = {
-    "healthy": "green", "queueing": "orange", "preemption pressure": "red", "livelock": "red",
-    "too little data": "blue",
+    "healthy": "green", "queueing": "orange", "preemption pressure": "red", "livelock": "red", "stuck": "red",
+    "head of the line": "red", "preemption by priority or reset": "orange", "too little data": "blue",
 }  # fmt: skip
 NEXT = ("pressure", "capacity", "crossover")
 
@@ -36,7 +36,7 @@ def verdict(answer: Answer) -> None:
     answer_place, scale_place = st.columns([1.8, 1], gap="large")
     with answer_place:
         colour = COLOURS.get(answer["verdict"], "gray")
-        badge = f":{colour}-badge[{prose.label('diagnose', 'verdict.' + answer['verdict'])}]"
+        badge = f":{colour}-badge[{prose.label('diagnose', 'verdict.' + verdict_with_cause(answer))}]"
         st.markdown(f"## {badge}\n:small[:gray[{page_text(server(answer))}]]")
         st.markdown(f"**{capital(page_text(answer['reason']))}.**")
         with st.container(border=True):
@@ -53,11 +53,16 @@ def verdict(answer: Answer) -> None:
             st.caption(prose.text("diagnose", "bands"))
 
 
+def verdict_with_cause(answer: Answer) -> str:
+    """The verdict, a queue's with what it waits for."""
+    cause = answer.get("waits_for")
+    return f"{answer['verdict']} for {cause}" if cause else str(answer["verdict"])
+
+
 def sample_texts(name: str) -> dict[str, str]:
     """What was simulated for a sample, as text."""
     sample = samples.SAMPLES[name]
-    gpu, rate = catalog.gpu(sample.gpu).label, f"{sample.requests_per_s:g}"
-    return {"gpu": prose.escaped(gpu), "requests_per_s": rate, "max_num_seqs": str(sample.max_num_seqs)}
+    return {"gpu": prose.escaped(catalog.gpu(sample.gpu).label), "load": prose.escaped(sample.load)}
 
 
 def server(answer: Answer) -> str:
@@ -79,7 +84,7 @@ def first(answer: Answer) -> None:
     if remedy["flag"]:
         st.code(remedy["flag"], language=None, wrap_lines=True)
     if remedy["buys"]:
-        st.markdown(prose.text("diagnose", "buys", {"buys": one_line(remedy["buys"])}) + stands(remedy))
+        st.markdown(prose.text("diagnose", "buys", {"buys": one_line(remedy["buys"])}) + stands(remedy) + risk(remedy))
 
 
 def capital(sentence: str) -> str:
@@ -92,6 +97,11 @@ def stands(remedy: Answer) -> str:
     if remedy.get("needs"):
         return f" {prose.text('diagnose', 'needs', {'version': remedy['needs']})}"
     return f" {prose.text('diagnose', 'as_of', {'version': remedy['as_of']})}" if remedy.get("as_of") else ""
+
+
+def risk(remedy: Answer) -> str:
+    """What a remedy may cost."""
+    return f" {prose.text('diagnose', 'risk', {'risk': one_line(remedy['risk'])})}" if remedy.get("risk") else ""
 
 
 def cost(answer: Answer) -> None:
@@ -114,7 +124,9 @@ def others(answer: Answer) -> None:
     for remedy in answer["advice"][1:]:
         flag = f" `{remedy['flag']}`" if remedy["flag"] else ""
         action, buys = capital(one_line(remedy["action"])), capital(one_line(remedy["buys"]))
-        lines.append(f"{remedy['rank']}. **{action}**{flag}\\\n{buys}{'.' if buys else ''}{stands(remedy)}")
+        lines.append(
+            f"{remedy['rank']}. **{action}**{flag}\\\n{buys}{'.' if buys else ''}{stands(remedy)}{risk(remedy)}"
+        )
     st.markdown("\n".join(lines))
     st.caption(prose.text("diagnose", "rule", {"rule": page_text(answer["advice_rule"])}))
 
@@ -202,7 +214,7 @@ def load(answer: Answer) -> dict[str, str]:
 def watch(answer: Answer) -> None:
     """Rules and a dashboard for the names this server has, and the same as PromQL."""
     names, product = answer["names"], answer["engine"]
-    expressions = prometheus_rules.promql(names, product)
+    expressions = promql.promql(names, product)
     if not expressions:
         return
     st.header(prose.label("diagnose", "watch"))

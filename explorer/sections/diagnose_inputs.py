@@ -29,9 +29,9 @@ SAMPLE = "sample"  # in the URL: a sample to open the page with
 ANSWER, NUMBER, REQUEST = "diagnosis", "diagnosis_number", "diagnosis_asked"
 INPUTS, SAMPLE_NAME, ANSWER_LANGUAGE = "diagnosis_inputs", "diagnosis_sample", "diagnosis_language"
 NEW, AGAIN = "new", "again"  # asked for by the form or a sample, or again with more that is known
-SERVER_FIELDS = ("model", "gpu", "tp", "gpu_hour", "engine_version")
+SERVER_FIELDS = ("model", "gpu", "tp", "max_num_seqs", "gpu_hour", "engine_version")
 SCRAPE_FIELDS = ("scrape", "scrape2", "seconds")
-CLI_WORD = re.compile(r"--(seconds|gpu-hour|gpu|model|engine-version|match|tp)(?![\w-])|SCRAPE2?\b")
+CLI_WORD = re.compile(r"--(seconds|gpu-hour|gpu|model|max-num-seqs|engine-version|match|tp)(?![\w-])|SCRAPE2?\b")
 
 
 def answer() -> dict[str, Any] | None:
@@ -79,7 +79,7 @@ def use_sample(name: str) -> None:
     state = st.session_state
     state["source"], state["seconds"] = SOURCES[0], float(samples.SECONDS)
     state["scrape"], state["scrape2"] = samples.read(name)
-    state["server_gpu"] = samples.SAMPLES[name].gpu
+    state["server_gpu"], state["server_max_num_seqs"] = samples.SAMPLES[name].gpu, samples.SAMPLES[name].max_num_seqs
     state[SAMPLE_NAME] = st.query_params[SAMPLE] = name
     ask(NEW)
 
@@ -102,7 +102,8 @@ def ask_anew() -> None:
     """The form was sent: where it no longer holds a sample, that sample's GPU is not the visitor's."""
     sample = st.session_state.get(SAMPLE_NAME)
     if sample and (st.session_state.get("scrape"), st.session_state.get("scrape2")) != samples.read(sample):
-        st.session_state["server_gpu"], st.session_state[SAMPLE_NAME] = None, ""
+        st.session_state["server_gpu"], st.session_state["server_max_num_seqs"] = None, None
+        st.session_state[SAMPLE_NAME] = ""
         st.query_params.pop(SAMPLE, None)
     ask(NEW)
 
@@ -139,8 +140,9 @@ def scrape_text(source: str, field: str) -> bytes | str:
 
 def server_facts() -> from_scrapes.ServerFacts:
     """What the visitor adds to the metrics."""
-    model, gpu, tp, gpu_hour, version = (st.session_state.get(f"server_{field}") for field in SERVER_FIELDS)
-    return from_scrapes.ServerFacts({"model": model, "gpu": gpu, "tp": tp}, version or None, gpu_hour)
+    facts = {field: st.session_state.get(f"server_{field}") for field in SERVER_FIELDS}
+    gpu_hour, version = facts.pop("gpu_hour"), facts.pop("engine_version")
+    return from_scrapes.ServerFacts(facts, version or None, gpu_hour)
 
 
 def page_text(sentence: str) -> str:
@@ -226,7 +228,7 @@ def ask_prometheus(servers: list[str]) -> None:
 def ask_server_facts() -> None:
     """What no metric tells; a change is answered at once."""
     st.markdown(prose.text("diagnose", "known"))
-    model, gpu, tp, gpu_hour, version = st.columns(len(SERVER_FIELDS))
+    model, gpu, tp, seats, gpu_hour, version = st.columns(len(SERVER_FIELDS))
     cheapest, dearest = questions.INPUTS["gpu_hour"].limits.ends
     least, most = limits("tp")
     none = prose.label("diagnose", "not_given")
@@ -240,6 +242,12 @@ def ask_server_facts() -> None:
         st.selectbox(label_of("gpu"), gpu_ids(), index=None, placeholder=none, key="server_gpu", **options)
     with tp:
         st.number_input(label_of("tp"), int(least), int(most), value=None, placeholder="1", key="server_tp", **options)
+    with seats:
+        fewest, most_seats = map(int, questions.INPUTS["max_num_seqs"].limits.ends)
+        st.number_input(
+            label_of("max_num_seqs"), fewest, most_seats, value=None, placeholder=none, key="server_max_num_seqs",
+            **options,
+        )  # fmt: skip
     with gpu_hour:
         st.number_input(
             label_of("gpu_hour"), cheapest, dearest, value=None, format="%g", placeholder=none,

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from kvmodel.charts import labels, series, theme
 from kvmodel.charts.theme import LIGHT, Palette
-from kvmodel.diagnosis.causes import limit
+from kvmodel.diagnosis.thresholds import limit
 from kvmodel.units import significant
 from kvmodel.words import say
 

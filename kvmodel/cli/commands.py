@@ -245,7 +245,7 @@ COMMANDS = {
         "what a server's metrics say is wrong, and what to change first: one scrape, two, or a Prometheus",
         "scrape.prom later.prom --seconds 600 --gpu h100-sxm5-80gb --gpu-hour 2.5", diagnose,
         ("tp", "max_num_batched_tokens", "timing"),
-        ("seconds", "prometheus", "window", "match", "model", "gpu", "gpu_hour", "engine_version"),
+        ("seconds", "prometheus", "window", "match", "model", "gpu", "max_num_seqs", "gpu_hour", "engine_version"),
         words=("scrape", "scrape2"), texts=diagnosis_texts,
     ),
     "rules": Command(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kvmodel.diagnosis import from_scrapes, grafana, prometheus_rules
+from kvmodel.diagnosis import from_scrapes, grafana, prometheus_rules, promql
 from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.metrics import metric_names
 from kvmodel.metrics.exposition import LONGEST_TEXT
@@ -33,6 +33,7 @@ def server_facts(inputs: Inputs) -> from_scrapes.ServerFacts:
 
     fields = {
         "tp": inputs["tp"],
+        "max_num_seqs": inputs["max_num_seqs"],
         "max_num_batched_tokens": inputs["max_num_batched_tokens"],
         "timing": inputs["timing"],
     }
@@ -69,7 +70,7 @@ def detected_names(inputs: Inputs) -> tuple[str, dict[str, str]]:
     """The engine and its names: of a scrape, of a Prometheus, or an engine's newest where neither is given."""
     if inputs["scrape"] is None and inputs["prometheus"] is None:
         product = inputs["product"] or "vllm"
-        return product, prometheus_rules.newest_names(product)
+        return product, promql.newest_names(product)
     if inputs["product"] is not None:
         raise CaseError("product: given beside a scrape or a Prometheus, whose names count; allowed: one of them")
     if inputs["scrape"] is not None and inputs["prometheus"] is not None:
@@ -91,7 +92,7 @@ def rules(inputs: Inputs) -> dict[str, Any]:
     if not prometheus_rules.alerts(names, product):
         raise CaseError(f"SCRAPE: no series to alert on, only {', '.join(names) or 'none'}; allowed: a whole scrape")
     text = prometheus_rules.rules_yaml(names, product)
-    answer = {"engine": product, "names": names, "promql": prometheus_rules.promql(names, product), "rules": text}
+    answer = {"engine": product, "names": names, "promql": promql.promql(names, product), "rules": text}
     return answer | output_answer(inputs["output"], text)
 
 

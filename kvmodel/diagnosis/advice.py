@@ -15,12 +15,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvmodel import catalog
-from kvmodel.catalog import assumptions
 from kvmodel.catalog.prices import MOST_UTILIZATION
 from kvmodel.catalog.prices import ORDER as PRICES
 from kvmodel.diagnosis import server_remedies
-from kvmodel.diagnosis.causes import LIVELOCK, QUEUEING, Diagnosis, limit, request_tokens
+from kvmodel.diagnosis.bands import request_tokens
+from kvmodel.diagnosis.causes import LIVELOCK, PRESSURE, QUEUEING, Diagnosis
+from kvmodel.diagnosis.hot_engine import HOT
+from kvmodel.diagnosis.queues import KV
 from kvmodel.diagnosis.server_remedies import NotEnough, Simulated
+from kvmodel.diagnosis.thresholds import limit
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import kv_cache
@@ -35,6 +38,9 @@ from kvmodel.words import say
 RULE = (
     "first what costs nothing, then what turns preemption into queueing, then host memory, then accuracy, then hardware"
 )
+BY_CAUSE = "what the cause asks for, in the order in which it can be looked at"
+SHORT_OF_KV = (PRESSURE, LIVELOCK, f"{QUEUEING} for {KV}")  # verdicts whose remedies are ordered by price
+POOL_SETTINGS = ("num_gpu_blocks_override", "kv_cache_memory_bytes", "cpu_kvcache_space_bytes")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -50,6 +56,7 @@ class Remedy:
     price: str
     buys: str
     source: str
+    risk: str = ""
     rung: str | None = None  # of data/remedies.toml, where it is one
 
 
@@ -61,19 +68,31 @@ def advice(
     case: Case,
     fields: Mapping[str, Any],
     gpu: str | None,
+    hot: str | None = None,
 ) -> tuple[list[Remedy], str]:
-    """Remedies for a verdict, best first, and what that order is. `fields`: those that are no mere defaults."""
-    facts = facts_of(window, rates, case, fields, gpu) | fitting(diagnosis, window, rates)
-    rows = [row for row in catalog.table("advice")["remedy"] if applies(row, diagnosis, era, fields)]
+    """Remedies for a verdict, best first, and what that order is. `fields`: those that are no mere defaults.
+
+    `hot`: what balancing would buy, where one engine among several is the trouble: then no flag is advised.
+    """
+    verdict = HOT if hot is not None else verdict_with_cause(diagnosis)
+    facts = facts_of(diagnosis, window, rates, case, fields, gpu) | ({"hot_buys": hot} if hot else {})
+    rows = [row for row in catalog.table("advice")["remedy"] if applies(row, verdict, era, window, fields)]
     remedies = [remedy for row in rows if (remedy := remedy_of(row, era, facts)) is not None]
+    if verdict not in SHORT_OF_KV:
+        return sorted(remedies, key=lambda remedy: (bool(remedy.needs), remedy.rung is not None)), say(BY_CAUSE)
     rungs = tuple(dict.fromkeys(remedy.rung for remedy in remedies if remedy.rung is not None))
     if not rungs:
-        return remedies, say(RULE)
+        return ranked(remedies, None), say(RULE)
     try:
         simulation = server_remedies.simulated(diagnosis, window, rates, era, case, set(fields), rungs)
     except NotEnough as reason:
         return ranked(remedies, None), f"{say(RULE)} ({reason})"
     return ranked(remedies, simulation), simulation.rule
+
+
+def verdict_with_cause(diagnosis: Diagnosis) -> str:
+    """The verdict, a queue's with what it waits for."""
+    return f"{diagnosis.verdict} for {diagnosis.waits_for}" if diagnosis.waits_for else diagnosis.verdict
 
 
 def ranked(remedies: list[Remedy], simulation: Simulated | None) -> list[Remedy]:
@@ -99,15 +118,17 @@ def place(remedy: Remedy, simulation: Simulated) -> tuple[bool, int]:
     return (True, PRICES.index(remedy.price)) if row is None else (False, server_remedies.place(row))
 
 
-def applies(row: Mapping[str, Any], diagnosis: Diagnosis, era: Era, fields: Mapping[str, Any]) -> bool:
-    """Whether a row is for this verdict, engine, version and KV dtype."""
-    verdict: str = diagnosis.verdict
-    if verdict == QUEUEING:
-        verdict = "queueing for kv" if diagnosis.kv_is_short else "queueing for a place"
+def applies(row: Mapping[str, Any], verdict: str, era: Era, window: Window, fields: Mapping[str, Any]) -> bool:
+    """Whether a row is for this verdict, engine, version and KV dtype, and not void with the server's own settings."""
     product = "tensorrt-llm" if era.product == "triton" else era.product
     if row["engine"] not in ("any", product) or verdict not in row["verdicts"]:
         return False
     if at_least(era.since, row.get("below", "9999")):
+        return False
+    setting = window.engine.setting
+    if any(setting(name) is not None for name in row.get("void_with", ())):
+        return False
+    if "only_with" in row and setting(row["only_with"]) is None:
         return False
     return not (row.get("only_16_bit") and fields.get("kv_dtype", "bf16") not in ("bf16", "fp16"))
 
@@ -115,6 +136,8 @@ def applies(row: Mapping[str, Any], diagnosis: Diagnosis, era: Era, fields: Mapp
 def remedy_of(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Remedy | None:
     """A row with its numbers, None where one is not known or no detected version has the flag."""
     texts = [row["flag"], say(row["buys"])]
+    if "flag_alone" in row and not set(PLACEHOLDER.findall(row["flag"])) <= set(facts):
+        texts[0] = row["flag_alone"]
     if any(name not in facts for text in texts for name in PLACEHOLDER.findall(text)):
         return None
     flag, buys = (PLACEHOLDER.sub(lambda match: facts[match[1]], text) for text in texts)
@@ -124,23 +147,34 @@ def remedy_of(row: Mapping[str, Any], era: Era, facts: Mapping[str, str]) -> Rem
     if stands is None:
         return None
     action, price, source = say(row["action"]), row["price"], row["source"]
-    return Remedy(row["id"], action, flag, stands.needs, stands.as_of, price, buys, source, row.get("rung"))
+    risk = say(row["risk"]) if "risk" in row else ""
+    return Remedy(row["id"], action, flag, stands.needs, stands.as_of, price, buys, source, risk, row.get("rung"))
 
 
-def facts_of(window: Window, rates: Rates, case: Case, fields: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
+def facts_of(
+    diagnosis: Diagnosis, window: Window, rates: Rates, case: Case, fields: Mapping[str, Any], gpu: str | None
+) -> dict[str, str]:
     """The numbers that advice is made of, as text; what the metrics do not give is left out."""
     engine = window.engine
-    pool, usage, running = engine.pool_tokens, engine.usage, engine.gauges.get("running")
-    facts = {"double_tp": str(2 * case.tp), "double_budget": str(2 * case.max_num_batched_tokens)}
-    facts |= utilization(window, case, fields, gpu)
-    if usage is not None:
-        facts["usage"] = format_percent(usage)
-        if usage and running:
-            facts["more_requests"] = format_count(running * limit("usage", "high") / max(usage, 0.01)).replace(",", "")
+    pool, running = engine.pool_tokens, engine.gauges.get("running")
+    facts = {"double_tp": str(2 * case.tp)} if "tp" in fields else {}
+    facts |= {name: format_count(value) for name in POOL_SETTINGS if (value := engine.setting(name)) is not None}
+    if running is not None:
+        facts["running"] = format_count(running)
     if pool:
         twice = format_count(2 * pool)
         facts["fp8_buys"] = say("the same bytes hold {tokens} tokens, twice as many as now", tokens=twice)
-    return facts | offload(pool, case, fields)
+    facts |= utilization(window, case, fields, gpu) | more_seats(window, fields)
+    return facts | offload(pool, case, fields) | fitting(diagnosis, window, rates)
+
+
+def more_seats(window: Window, fields: Mapping[str, Any]) -> dict[str, str]:
+    """A seat limit above the known one that requests like these fill the pool with; nothing where it is no more."""
+    seats, usage, running = fields.get("max_num_seqs"), window.engine.usage, window.engine.gauges.get("running")
+    if seats is None or not usage or not running:
+        return {}
+    more = math.floor(running * limit("usage", "high") / max(usage, 0.01))
+    return {"more_requests": str(more), "usage": format_percent(usage)} if more > seats else {}
 
 
 def fitting(diagnosis: Diagnosis, window: Window, rates: Rates) -> dict[str, str]:
@@ -155,7 +189,7 @@ def fitting(diagnosis: Diagnosis, window: Window, rates: Rates) -> dict[str, str
                 "fitting_buys": say("one less than now, so that the others get ahead"),
             }
     if not pool or not request or (fit := max(math.floor(pool / request), 1)) >= (running or math.inf):
-        return {}
+        return fewer_than_now(diagnosis, window)
     buys = say(
         "{pool} tokens hold {fit} requests of {request} tokens to their end; the others wait before they start",
         pool=format_count(pool),
@@ -165,12 +199,30 @@ def fitting(diagnosis: Diagnosis, window: Window, rates: Rates) -> dict[str, str
     return {"fitting_requests": str(fit), "fitting_buys": buys}
 
 
-def utilization(window: Window, case: Case, fields: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
-    """A higher share of the GPU's memory, and the tokens that it brings where model and GPU are known."""
-    now = window.engine.setting("gpu_memory_utilization")
-    if now is not None and now >= MOST_UTILIZATION:
+def fewer_than_now(diagnosis: Diagnosis, window: Window) -> dict[str, str]:
+    """Under pressure: as many of the requests that run as leave a tenth of the full pool free."""
+    usage, running = window.engine.usage, window.engine.gauges.get("running")
+    if diagnosis.verdict != PRESSURE or usage is None or not running or usage < limit("usage", "high"):
         return {}
-    share = MOST_UTILIZATION - (assumptions.value("memory", "utilization") if now is None else now)
+    fewer = max(min(math.floor(running * limit("usage", "high") / usage), math.ceil(running) - 1), 1)
+    values = {"running": format_count(running), "usage": format_percent(usage), "fewer": fewer}
+    buys = say(
+        "{running} fill the pool to {usage}; {fewer} such requests leave room for what they still write", **values
+    )
+    return {"fitting_requests": str(fewer), "fitting_buys": buys}
+
+
+def utilization(window: Window, case: Case, fields: Mapping[str, Any], gpu: str | None) -> dict[str, str]:
+    """A higher share of the GPU's memory, and the tokens that it brings where model and GPU are known.
+
+    Without the share that the server has there is no value: it may be above any that would be named.
+    """
+    now = window.engine.setting("gpu_memory_utilization")
+    if now is None:
+        return {"utilization_buys": say("every 0.01 more is 1 % of the GPU's memory, all of it for the pool")}
+    if now >= MOST_UTILIZATION:
+        return {}
+    share = MOST_UTILIZATION - now
     buys = say("{share} more of the GPU's memory, all of it for the pool", share=format_percent(share))
     if "model" in fields and gpu is not None:
         more = case.tp * share * catalog.gpu(gpu).memory_bytes / token_bytes(case)

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from kvmodel.diagnosis import advice, causes, plain_report, recompute_tax, served
-from kvmodel.diagnosis.causes import BANDS
+from kvmodel.diagnosis import advice, bands, causes, hot_engine, plain_report, recompute_tax, served
 from kvmodel.diagnosis.plain_report import Findings
 from kvmodel.diagnosis.recompute_tax import Tax
 from kvmodel.errors import CaseError
@@ -65,9 +64,11 @@ def diagnose(
             raise CaseError(say("{what}: {reason}; allowed: two scrapes of one engine", **texts))
     assert before is not None
     assert after is not None
-    if first == second and any(engine.gauges.get("running") for engine in after.engines):
-        raise CaseError(say("SCRAPE2: the same text as SCRAPE, though requests run; allowed: a scrape taken later"))
     notes = [say("in SCRAPE, {note}", note=note) for note in before.notes]
+    if first == second and any(engine.gauges.get("running") for engine in after.engines):
+        if seconds is None:
+            raise CaseError(say("SCRAPE2: the same text as SCRAPE, though requests run; allowed: a scrape taken later"))
+        notes.append(say("SCRAPE2 is the same text as SCRAPE: make sure that it was taken later"))
     answer = of_window(late, after, server_window.between(before, after, seconds), facts or ServerFacts())
     return answer | {"notes": notes + answer["notes"]}
 
@@ -83,8 +84,9 @@ def of_window(
     if facts.version is not None:
         era = given(state.product, facts.version, era.name)
     total, each = windows or server_window.since_start(state)
-    engines = [judge(window, era) for window in each]
-    whole = judge(total, era) if len(each) != 1 or total is not each[0] else engines[0]
+    seats = facts.fields.get("max_num_seqs")
+    engines = [judge(window, era, seats) for window in each]
+    whole = judge(total, era, seats and seats * len(each)) if len(each) != 1 or total is not each[0] else engines[0]
     lead = min((*engines, whole), key=gravity)
     names = plain_report.engine_names([one.window.engine for one in engines])
     return answer(state, era, whole, engines, lead, names, facts)
@@ -108,11 +110,11 @@ def no_engine(scrape: Scrape, kind: scrape_kind.Kind | None, state: Server | Non
     }
 
 
-def judge(window: Window, era: Era) -> Findings:
-    """A window with its rates, what recomputing costs there, and the verdict."""
+def judge(window: Window, era: Era, seats: float | None) -> Findings:
+    """A window with its rates, what recomputing costs there, and the verdict; `seats` run at a time at most."""
     rates = server_rates.rates(window)
     tax = recompute_tax.tax(window, rates, era)
-    return Findings(window, rates, tax, causes.diagnose(window, rates, tax))
+    return Findings(window, rates, tax, causes.diagnose(window, rates, seats))
 
 
 def gravity(finding: Findings) -> tuple[int, float]:
@@ -138,7 +140,11 @@ def answer(
     case = case_from({key: value for key, value in fields.items() if key in DEFAULTS})
     gpu = facts.fields.get("gpu")
     tax, tax_notes = price(lead, case, fields, gpu, facts.price_per_gpu_hour)
-    remedies, rule = advice.advice(lead.diagnosis, lead.window, lead.rates, era, case, fields, gpu)
+    hot = hot_engine.hot_place(engines)
+    balance = None if hot is None else hot_engine.gain(names[hot], engines, hot)
+    remedies, rule = advice.advice(lead.diagnosis, lead.window, lead.rates, era, case, fields, gpu, balance)
+    band = bands.band(lead.rates)
+    reasons = server_rates.by_reason(whole.window.increase, "finished")
     where = "" if lead is whole or len(engines) == 1 else f"{names[engines.index(lead)]}: "
     notes += [*tax_notes, *plain_report.window_notes(whole.window, state)]
     return {
@@ -149,13 +155,15 @@ def answer(
         "seconds": whole.window.seconds,
         "lifetime": whole.window.lifetime,
         "verdict": lead.diagnosis.verdict,
+        "waits_for": lead.diagnosis.waits_for,
         "reason": where + lead.diagnosis.reason,
+        "hot_engine": None if hot is None else names[hot],
         "preemptions_per_100": whole.rates.preemptions_per_100,
         "lead": plain_report.one_engine(say("the server") if lead is whole else names[engines.index(lead)], lead),
-        "band": say(BANDS[lead.diagnosis.band]) if lead.diagnosis.band else None,
-        "against": list(lead.diagnosis.against),
+        "band": say(bands.BANDS[band]) if band else None,
+        "against": list(bands.against(lead.window, lead.rates, lead.tax)),
         "state": plain_report.state(whole.window, fields, case),
-        "rates": asdict(whole.rates) | {"finished_by_reason": plain_report.by_reason(whole.window.increase)},
+        "rates": asdict(whole.rates) | {"finished_by_reason": reasons},
         "recompute": None if tax is None else asdict(tax) | {"gpu": case.gpu, "gpu_given": gpu is not None},
         "advice": [{"rank": rank, **asdict(remedy)} for rank, remedy in enumerate(remedies, start=1)],
         "advice_rule": rule,

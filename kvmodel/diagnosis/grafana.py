@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvmodel.diagnosis.causes import limit
-from kvmodel.diagnosis.prometheus_rules import by, promql
+from kvmodel.diagnosis.promql import by, promql
+from kvmodel.diagnosis.thresholds import limit
 from kvmodel.metrics import metric_names
 
 SCHEMA = 39  # Grafana 10 and newer
@@ -18,7 +18,7 @@ PANELS = (
     ("KV pool in use", "percentunit", ("share of the KV pool in use",)),
     ("Requests", "short", ("running requests", "waiting requests")),
     ("Requests that wait", "percentunit", ("share of requests that wait",)),
-    ("Generated tokens", "short", ("generated tokens per second",)),
+    ("Tokens", "short", ("generated tokens per second", "prompt tokens per second")),
     ("Time between tokens", "s", ("time between tokens, p50", "time between tokens, p95")),
     ("Time to the first token", "s", ("time to the first token, p50", "time to the first token, p95")),
     ("Prefix cache", "percentunit", ("share of looked-up tokens in the prefix cache",)),

@@ -42,7 +42,9 @@ def state(window: Window, fields: Mapping[str, Any], case: Case) -> dict[str, An
     model_bytes = float(advice.token_bytes(case)) if "model" in fields else None
     per_token = engine_bytes if engine_bytes is not None else model_bytes
     numbers = ("running", "waiting", "deferred", "swapped", "retracted_now")
+    early = {name: window.early.get(name) for name in ("running", "waiting")} | {"usage": window.early_usage}
     return {
+        "before": early if window.early else None,
         **{name: engine.gauges.get(name) for name in numbers},
         "usage": engine.usage,
         "pool_tokens": pool,
@@ -57,12 +59,6 @@ def state(window: Window, fields: Mapping[str, Any], case: Case) -> dict[str, An
         "prefix_caching": engine.config.get("enable_prefix_caching"),
         "model_name": engine.labels.get("model_name"),
     }
-
-
-def by_reason(increase: Engine) -> dict[str, float]:
-    """Finished requests by the reason they ended."""
-    start = "finished."
-    return {word.removeprefix(start): count for word, count in increase.counters.items() if word.startswith(start)}
 
 
 def one_engine(name: str, findings: Findings) -> dict[str, Any]:
@@ -101,7 +97,7 @@ def window_notes(window: Window, server: Server) -> Iterator[str]:
         yield say("the time between the scrapes is not known; --seconds gives rates, and tells a livelock")
     if window.restarted:
         yield say("a process was restarted in the window; its counters count from its new start")
-    if "retracted_now" in server.names and "preemptions" not in server.names:
+    if "retracted_now" in server.names and not window.increase.counters.get("preemptions"):
         name = server.names["retracted_now"]
         yield say(
             "{name} is a gauge of the last step: it says nothing of a window and must not be summed over time",

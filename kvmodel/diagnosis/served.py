@@ -38,14 +38,14 @@ def served(window: Window, rates: Rates, era: Era) -> Served:
         choices["kv_dtype"] = dtype
     if engine.block_tokens:
         choices["block_tokens"] = limited("block_tokens", engine.block_tokens)
-    if (running := engine.gauges.get("running")) is not None:
+    if (running := window.mean.get("running")) is not None:
         choices["decode_batch"] = limited("decode_batch", running)
     prompt, output = rates.prompt_tokens_per_request, rates.output_tokens_per_request
     if prompt is not None and output is not None and prompt + output >= 1:
         context = limited("tokens", prompt + output / 2)
         choices |= {"tokens": context, "generated_tokens": min(limited("generated_tokens", output / 2), context)}
         choices |= {"remaining_output": limited("remaining_output", output / 2)}
-        choices["decode_context"] = limited("decode_context", resident_tokens(engine) or context)
+        choices["decode_context"] = limited("decode_context", resident_tokens(window) or context)
     return Served(choices, tuple(notes))
 
 
@@ -55,8 +55,9 @@ def limited(field: str, value: float) -> int:
     return int(min(max(round(value), low), high))
 
 
-def resident_tokens(engine: Engine) -> float | None:
-    """Tokens in the pool for each running request."""
+def resident_tokens(window: Window) -> float | None:
+    """Tokens in the pool for each running request, at the window's end."""
+    engine = window.engine
     pool, usage, running = engine.pool_tokens, engine.usage, engine.gauges.get("running")
     return pool * usage / running if pool and usage and running else None
 

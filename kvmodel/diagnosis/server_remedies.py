@@ -153,7 +153,7 @@ def may_be(gone: str, version: str) -> bool:
 
 def load_of(window: Window, rates: Rates) -> Load:
     """Raises NotEnough where lengths or the number of requests are not reported."""
-    gauges = window.engine.gauges
+    gauges = window.mean
     prompt, output = rates.prompt_tokens_per_request, rates.output_tokens_per_request
     if "running" not in gauges or prompt is None or output is None:
         raise NotEnough(say("running requests and their lengths are not reported"))

@@ -49,6 +49,29 @@ def prefixes(engine: str) -> tuple[str, ...]:
     return tuple(catalog.table("metrics")[engine]["prefixes"])
 
 
+def unborn(engine: str) -> dict[str, str]:
+    """Counters that have no series before their first event, each with the gauge that shows that there is one."""
+    return dict(catalog.table("metrics")[engine].get("unborn", {}))
+
+
+def newest(engine: str, word: str) -> str:
+    """The newest name of a counter."""
+    return str(catalog.table("metrics")[engine]["counter"][word][0])
+
+
+def spelled_as(name: str, other: str) -> str:
+    """A name with the prefix that another one of the same engine was scraped with.
+
+    >>> spelled_as("sglang:num_retracted_requests_total", "sglang_num_retracted_reqs")
+    'sglang_num_retracted_requests_total'
+    """
+    engine_name = own_name(other)
+    assert engine_name is not None, other
+    engine, own = engine_name
+    start = prefixes(engine)[0]
+    return other.removesuffix(own.removeprefix(start)) + name.removeprefix(start)
+
+
 def label(engine: str) -> str:
     """An engine's name for people."""
     return str(catalog.table("metrics")[engine]["label"])

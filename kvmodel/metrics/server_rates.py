@@ -23,6 +23,7 @@ class Rates:
     prefix_hit_share: float | None
     finished_per_s: float | None
     generated_tokens_per_s: float | None
+    prompt_tokens_per_s: float | None
     prompt_tokens_per_request: float | None
     output_tokens_per_request: float | None
     hit_share: tuple[float, float] | None  # of finished requests, preempted at least once: least and most
@@ -30,6 +31,9 @@ class Rates:
     ttft_s: dict[str, float] | None
     itl_s: dict[str, float] | None
     queue_time_s: dict[str, float] | None
+    prefill_time_s: dict[str, float] | None
+    prefill_share: float | None  # of the time that a request runs
+    preempted_for: dict[str, float]  # preemptions by their reason, where the engine tells it
 
 
 def rates(window: Window) -> Rates:
@@ -40,10 +44,11 @@ def rates(window: Window) -> Rates:
         finished=finished,
         preemptions=preemptions,
         preemptions_per_100=share(preemptions, finished, 100),
-        waiting_share=waiting_share(window.engine),
+        waiting_share=waiting_share(window.mean),
         prefix_hit_share=prefix_hit_share(window.increase),
         finished_per_s=share(finished, window.seconds),
         generated_tokens_per_s=share(counters.get("generation_tokens"), window.seconds),
+        prompt_tokens_per_s=share(counters.get("prompt_tokens"), window.seconds),
         prompt_tokens_per_request=mean_length(window.increase, "prompt_length", "prompt_tokens"),
         output_tokens_per_request=mean_length(window.increase, "output_length", "generation_tokens"),
         hit_share=hit_share(observed.get("preempted_times")),
@@ -51,7 +56,23 @@ def rates(window: Window) -> Rates:
         ttft_s=quantiles(observed.get("ttft")),
         itl_s=quantiles(observed.get("itl")),
         queue_time_s=quantiles(observed.get("queue_time")),
+        prefill_time_s=quantiles(observed.get("prefill_time")),
+        prefill_share=prefill_share(observed.get("prefill_time"), observed.get("decode_time")),
+        preempted_for=by_reason(window.increase, "preempted_for"),
     )
+
+
+def by_reason(increase: Engine, word: str) -> dict[str, float]:
+    """A counter that the engine keeps apart by reason: the increase of each."""
+    start = f"{word}."
+    return {name.removeprefix(start): count for name, count in increase.counters.items() if name.startswith(start)}
+
+
+def prefill_share(prefill: histogram.Histogram | None, decode: histogram.Histogram | None) -> float | None:
+    """Prefill of the time that finished requests ran, None where it is not reported."""
+    if prefill is None or decode is None or not prefill.total or decode.total is None:
+        return None
+    return prefill.total / (prefill.total + decode.total)
 
 
 def share(part: float | None, of: float | None, times: float = 1.0) -> float | None:
@@ -59,9 +80,9 @@ def share(part: float | None, of: float | None, times: float = 1.0) -> float | N
     return times * part / of if part is not None and of else None
 
 
-def waiting_share(engine: Engine) -> float | None:
+def waiting_share(gauges: dict[str, float]) -> float | None:
     """Waiting requests among all that are waiting or running."""
-    waiting, running = engine.gauges.get("waiting"), engine.gauges.get("running")
+    waiting, running = gauges.get("waiting"), gauges.get("running")
     if waiting is None or running is None:
         return None
     return waiting / (waiting + running) if waiting else 0.0

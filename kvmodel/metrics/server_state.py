@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kvmodel.metrics import metric_names
 from kvmodel.metrics.engine_places import RANKS, Reading, Tags, places_of
@@ -17,8 +18,10 @@ from kvmodel.metrics.histogram import Histogram, histogram
 from kvmodel.words import say
 
 ADDED = ("running", "waiting", "deferred", "swapped", "retracted_now")  # gauges that add up; of others the largest
+BY_REASON = {"finished": "finished_reason", "preempted_for": "reason"}  # counters, and the label that has the reason
 UNSET = {"none", "null", "", "nan"}
 HEAD_BYTES = 128
+MOST_SHARE = 1.1
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,19 @@ class Engine:
     @property
     def usage(self) -> float | None:
         """Share of the pool in use. Exporters that count in percent are read as such."""
-        usage = self.gauges.get("usage")
-        return usage / 100 if usage is not None and usage > 1 else usage
+        return share_of_one(self.gauges.get("usage"))
 
     def setting(self, name: str) -> float | None:
         """A number among the configuration's labels."""
         value = number_of(self.config.get(name, "None"))
         return value if value is not None and 0 < value <= LARGEST_VALUE else None
+
+
+def share_of_one(value: float | None) -> float | None:
+    """A share that may be in percent, or a little above one where an engine counts a block twice."""
+    if value is None:
+        return None
+    return value / 100 if value > MOST_SHARE else min(value, 1.0)
 
 
 @dataclass(frozen=True)
@@ -108,15 +117,34 @@ def server(scrape: Scrape) -> Server | None:
     others = ", ".join(metric_names.label(other) for other in counts if other != product)
     left_out = (say("series of {others} are in it too, and were left out", others=others),) if others else ()
     shared = engine(parts.pop(None, []), {})
+    engines = tuple(engine(parts[tags], dict(sorted(tags))) for tags in sorted(filter(None, parts), key=sorted))
     return Server(
         product=product,
-        engines=tuple(engine(parts[tags], dict(sorted(tags))) for tags in sorted(filter(None, parts), key=sorted))
-        or (engine(parts.pop(frozenset(), []), {}),),
+        engines=tuple(map(partial(with_unborn, product), engines or (engine(parts.pop(frozenset(), []), {}),))),
         shared=shared,
-        names=names_of(mine),
+        names=unborn_names(product, mine) | names_of(mine),
         process=process_of(scrape),
         notes=(*scrape.notes, *left_out),
     )
+
+
+def with_unborn(product: str, one: Engine) -> Engine:
+    """With the counters that are born with their first event, 0 where a gauge beside them shows that they exist.
+
+    A gauge above 0 without its counter is that of a version that has no such counter.
+    """
+    unborn = {word: 0.0 for word, gauge in metric_names.unborn(product).items() if one.gauges.get(gauge) == 0}
+    return replace(one, counters=unborn | one.counters)
+
+
+def unborn_names(product: str, readings: Iterable[Reading]) -> dict[str, str]:
+    """The names that such counters will have, spelled as the gauges beside them are."""
+    spelled = {meaning.word: sample for meaning, sample in readings if meaning.kind == "gauge" and sample.value == 0}
+    return {
+        word: metric_names.spelled_as(metric_names.newest(product, word), spelled[gauge].name)
+        for word, gauge in metric_names.unborn(product).items()
+        if gauge in spelled
+    }
 
 
 def process_of(scrape: Scrape) -> dict[str, float]:
@@ -159,7 +187,8 @@ def engine(readings: list[Reading], labels: dict[str, str]) -> Engine:
             if (observed := histogram_of(newest)) is not None:
                 histograms[word] = observed
         elif kind == "counter":
-            counters |= by_reason(newest) if word == "finished" else {}
+            if word in BY_REASON:
+                counters |= by_reason(newest, word)
             counters[word] = max(added(newest).values())
         else:
             values = added(newest).values() if word in ADDED else [sample.value or 0.0 for _, sample in newest]
@@ -167,13 +196,13 @@ def engine(readings: list[Reading], labels: dict[str, str]) -> Engine:
     return Engine(labels, gauges, counters, histograms, config)
 
 
-def by_reason(readings: list[Reading]) -> dict[str, float]:
-    """Finished requests by the reason they ended, as counters of their own: "finished.stop"."""
-    sums: dict[str, float] = {}
-    for _, sample in readings:
-        if reason := sample.labels.get("finished_reason"):
-            sums[f"finished.{reason}"] = sums.get(f"finished.{reason}", 0.0) + (sample.value or 0.0)
-    return sums
+def by_reason(readings: list[Reading], word: str) -> dict[str, float]:
+    """A counter by its reason, each one of its own: "finished.stop"; the largest of several ranks."""
+    by_label: dict[str, list[Reading]] = {}
+    for meaning, sample in readings:
+        if reason := sample.labels.get(BY_REASON[word]):
+            by_label.setdefault(f"{word}.{reason}", []).append((meaning, sample))
+    return {name: max(added(group).values()) for name, group in by_label.items()}
 
 
 def added(readings: list[Reading]) -> dict[tuple[str | None, ...], float]:

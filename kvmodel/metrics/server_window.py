@@ -11,29 +11,43 @@ from dataclasses import dataclass, field, replace
 
 from kvmodel.errors import CaseError
 from kvmodel.metrics import histogram
-from kvmodel.metrics.server_state import ADDED, Engine, Server
+from kvmodel.metrics.server_state import ADDED, Engine, Server, share_of_one
 from kvmodel.words import say
 
 
 @dataclass(frozen=True)
 class Window:
-    """One engine over a window. `engine` is it at the end, with the mean of its gauges; `least` are their minima.
+    """One engine over a window: `engine` is it at the end, or with means over a Prometheus range.
 
-    `increase` holds the counters and histograms of the window. `seconds` None: not known; `lifetime`: since the start.
+    `mean` and `least` are of its gauges over the window, `early` are those at its start where that is a moment that was
+    scraped. `increase` holds the counters and histograms of the window. `seconds` None: not known; `lifetime`: since
+    the start.
     """
 
     engine: Engine
+    mean: dict[str, float]
     least: dict[str, float]
     increase: Engine
+    early: dict[str, float] = field(default_factory=dict)
     seconds: float | None = None
     lifetime: bool = False
     restarted: bool = False
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def least_usage(self) -> float:
+        """Least share of the pool in use, 0 where it is not reported."""
+        return share_of_one(self.least.get("usage")) or 0.0
+
+    @property
+    def early_usage(self) -> float | None:
+        """Share of the pool in use at the window's start."""
+        return share_of_one(self.early.get("usage"))
+
 
 def since_start(server: Server) -> tuple[Window, tuple[Window, ...]]:
     """The server's whole life from one scrape: all engines together, and each."""
-    windows = tuple(Window(engine, engine.gauges, engine, lifetime=True) for engine in server.engines)
+    windows = tuple(Window(engine, engine.gauges, engine.gauges, engine, lifetime=True) for engine in server.engines)
     return whole(server, server, windows), windows
 
 
@@ -64,9 +78,16 @@ def between(before: Server, after: Server, seconds: float | None) -> tuple[Windo
         for (early, late), down in zip(pairs, fallen, strict=True)
     )
     total = whole(before, replace(after, engines=tuple(late for _, late in pairs)), windows)
+    born = sorted({word for early, late in pairs for word in late.counters if word not in early.counters})
     left_out = len(before.engines) + len(after.engines) - 2 * len(pairs)
     note = say("{count} engines are in one of the scrapes only, and were left out", count=left_out)
     notes = (note,) if left_out else ()
+    if born and not any(window.restarted for window in windows):
+        names = ", ".join(after.names.get(word, word) for word in born)
+        notes = (
+            *notes,
+            say("{names} has no series in SCRAPE, as before a first event: counted from zero", names=names),
+        )
     return replace(total, seconds=seconds, lifetime=False, notes=notes), windows
 
 
@@ -76,7 +97,14 @@ def over_range(
     """A range whose counters are increases already, as `increase()` of a Prometheus gives them."""
     minima = {frozenset(engine.labels.items()): engine.gauges for engine in (least.engines if least else ())}
     windows = tuple(
-        Window(engine, minima.get(frozenset(engine.labels.items()), {}), engine, seconds, restarted=restarted)
+        Window(
+            engine,
+            engine.gauges,
+            minima.get(frozenset(engine.labels.items()), {}),
+            engine,
+            seconds=seconds,
+            restarted=restarted,
+        )
         for engine in increases.engines
     )
     total = whole(increases, increases, windows)
@@ -89,32 +117,29 @@ def fell(before: Engine, after: Engine) -> bool:
 
 
 def step(before: Engine, after: Engine, seconds: float | None, *, restarted: bool) -> Window:
-    """One engine between two scrapes."""
+    """One engine between two scrapes.
+
+    A counter that only the later one has was born with its first event, as labelled ones are: it counts from zero.
+    """
     early = Engine() if restarted else before
-    counters = {
-        word: value - early.counters.get(word, 0.0)
-        for word, value in after.counters.items()
-        if word in before.counters or restarted
-    }
+    counters = {word: value - early.counters.get(word, 0.0) for word, value in after.counters.items()}
     histograms = {
-        word: histogram.increase(early.histograms.get(word), observed)
-        for word, observed in after.histograms.items()
-        if word in before.histograms or restarted
+        word: histogram.increase(early.histograms.get(word), observed) for word, observed in after.histograms.items()
     }
-    gauges = {
+    mean = {
         word: (value + before.gauges[word]) / 2 if word in before.gauges else value
         for word, value in after.gauges.items()
     }
     least = {word: min(value, before.gauges.get(word, value)) for word, value in after.gauges.items()}
     increase = Engine(after.labels, {}, counters, histograms, {})
-    return Window(replace(after, gauges=gauges), least, increase, seconds, restarted=restarted)
+    return Window(after, mean, least, increase, before.gauges, seconds, restarted=restarted)
 
 
 def whole(before: Server, after: Server, windows: tuple[Window, ...]) -> Window:
     """All engines as one, with what the server reports for none of them alone."""
     lifetime = before is after
     apart = (
-        Window(after.shared, {}, after.shared, lifetime=True)
+        Window(after.shared, {}, {}, after.shared, lifetime=True)
         if lifetime
         else step(before.shared, after.shared, None, restarted=fell(before.shared, after.shared))
     )
@@ -124,7 +149,9 @@ def whole(before: Server, after: Server, windows: tuple[Window, ...]) -> Window:
     engine = sum_of([window.engine for window in windows])
     return Window(
         engine=replace(engine, config=shared_config(windows)),
+        mean=gauges_of([(window.mean, window.engine.pool_tokens) for window in windows]),
         least=gauges_of([(window.least, window.engine.pool_tokens) for window in windows]),
+        early=gauges_of([(window.early, window.engine.pool_tokens) for window in windows]),
         increase=sum_of([window.increase for window in everything]),
         lifetime=lifetime,
         restarted=any(window.restarted for window in everything),

@@ -41,11 +41,14 @@ def printable(text: str) -> str:
 def heading(answer: Answer) -> str:
     """The verdict in a line, and why."""
     reason = textwrap.fill(answer["reason"], WIDTH)
+    verdict = answer["verdict"]
+    if answer.get("waits_for"):
+        verdict = say("{verdict} for {cause}", verdict=verdict, cause=say(answer["waits_for"]))
     if answer["engine"] is None:
-        return f"{answer['verdict']}\n{reason}"
+        return f"{verdict}\n{reason}"
     name = metric_names.label(answer["engine"])
     era = " ".join(filter(None, (name, answer["era"], f"({answer['versions']})" if answer["versions"] else "")))
-    return f"{answer['verdict']}: {era}{', ' + answer['over'] if 'over' in answer else ''}\n{reason}"
+    return f"{verdict}: {era}{', ' + answer['over'] if 'over' in answer else ''}\n{reason}"
 
 
 def advice(answer: Answer) -> Iterator[str]:
@@ -58,6 +61,9 @@ def advice(answer: Answer) -> Iterator[str]:
             stands = stands or (f"   (as of {remedy['as_of']})" if remedy["as_of"] else "")
             yield f"     {remedy['flag']}{stands}"
         yield textwrap.indent(textwrap.fill(remedy["buys"], WIDTH - 5), " " * 5)
+        if remedy.get("risk"):
+            risk = say("it may cost {risk}", risk=remedy["risk"])
+            yield textwrap.indent(textwrap.fill(risk, WIDTH - 5), " " * 5)
     if len(answer["advice"]) > 1:
         yield textwrap.indent(textwrap.fill(f"in this order: {answer['advice_rule']}", WIDTH - 2), "  ")
     if any(remedy["needs"] for remedy in answer["advice"]):
@@ -84,10 +90,14 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
     state, rates, recompute = answer["state"], answer["rates"], answer["recompute"]
     prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
     yield MetricLine(say("preemptions per 100 finished"), ratio(answer), ("preemptions", "finished"))
+    yield MetricLine(say("preemptions by reason"), reasons(rates["preempted_for"]), ("preempted_for",))
     yield MetricLine(say("  the article's word for it"), band(answer), ("preemptions", "finished"))
     yield MetricLine(say("finished by reason"), reasons(rates["finished_by_reason"]), ("finished",))
-    yield MetricLine(say("running / waiting"), pair(state["running"], state["waiting"]), ("running", "waiting"))
-    yield MetricLine(say("KV pool in use"), text_of(state["usage"], format_percent), ("usage",))
+    before = state["before"] or state
+    at_a_time = at_both_ends(*(pair(moment["running"], moment["waiting"]) for moment in (before, state)))
+    yield MetricLine(say("running / waiting"), at_a_time, ("running", "waiting"))
+    in_use = at_both_ends(*(text_of(moment["usage"], format_percent) for moment in (before, state)))
+    yield MetricLine(say("KV pool in use"), in_use, ("usage",))
     yield MetricLine(say("KV pool"), pool(state), ("pool_tokens", "config"))
     once, twice = span(rates["hit_share"], format_percent), text_of(rates["hit_twice_share"], format_percent)
     yield MetricLine(say("requests hit at least once"), once, ("preempted_times",))
@@ -102,7 +112,10 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
     yield MetricLine(say("finished requests"), each, ("finished",))
     tokens = text_of(rates["generated_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
     yield MetricLine(say("generated tokens"), tokens, ("generation_tokens",))
+    prompts = text_of(rates["prompt_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
+    yield MetricLine(say("prompt tokens"), prompts, ("prompt_tokens",))
     yield MetricLine(say("time to the first token"), times(rates["ttft_s"]), ("ttft",))
+    yield MetricLine(say("  of its mean"), first_token_parts(rates), ("ttft", "queue_time", "prefill_time"))
     yield MetricLine(say("time between tokens"), times(rates["itl_s"]), ("itl",))
     yield MetricLine(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
     if recompute is not None and rates["preemptions"]:
@@ -118,11 +131,31 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
         yield MetricLine(say("data-parallel ranks"), say("{seen} seen of at least {least}", **counts))
 
 
-def ratio(answer: Answer) -> str | None:
-    """The ratio, and what it is made of."""
-    if answer["preemptions_per_100"] is None:
+def at_both_ends(before: str | None, now: str | None) -> str | None:
+    """What two scrapes show, one after the other where they differ."""
+    if before is None or now is None or before == now:
+        return now
+    return say("{before}, then {now}", before=before, now=now)
+
+
+def first_token_parts(rates: Answer) -> str | None:
+    """Queue, prefill and the rest of the mean time to the first token, where two of them are reported."""
+    first, queue, prefill = ((rates[name] or {}).get("mean") for name in ("ttft_s", "queue_time_s", "prefill_time_s"))
+    if first is None or queue is None:
         return None
+    rest = max(first - queue - (prefill or 0.0), 0.0)
+    parts = {"queue": format_seconds(queue), "rest": format_seconds(rest)}
+    if prefill is None:
+        return say("queue {queue}, prefill and the rest {rest}", **parts)
+    return say("queue {queue}, prefill {prefill}, the rest {rest}", **parts, prefill=format_seconds(prefill))
+
+
+def ratio(answer: Answer) -> str | None:
+    """The ratio, and what it is made of; without finished requests the preemptions alone."""
     rates = answer["rates"]
+    if answer["preemptions_per_100"] is None:
+        count = rates["preemptions"]
+        return None if count is None else say("{count} preemptions", count=format_count(count))
     return say(
         "{ratio} ({preemptions} of {finished})",
         ratio=significant(answer["preemptions_per_100"], 2),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kvmodel import catalog
 from kvmodel.catalog import prices, releases
-from kvmodel.diagnosis import from_scrapes
+from kvmodel.diagnosis import causes, from_scrapes
 from kvmodel.diagnosis.from_scrapes import ServerFacts, diagnose
 from kvmodel.errors import CaseError
 from kvmodel.metrics import samples
@@ -41,7 +41,10 @@ STATES = {  # before, what changes, the verdict
         {"usage": 0.97, "running": 60, "waiting": 40, "output": 3000}, {"finished": 5020}, "queueing",
     ),
     "few requests": ({"usage": 0.5}, {"finished": 5020}, "too little data"),
-    "few requests, many preemptions": ({"usage": 0.97}, {"finished": 5020, "preemptions": 1020}, "too little data"),
+    "few requests, many preemptions, a full pool": (
+        {"usage": 0.97}, {"finished": 5020, "preemptions": 1020}, "preemption pressure",
+    ),
+    "few requests, many preemptions": ({"usage": 0.7}, {"finished": 5020, "preemptions": 1020}, "too little data"),
     "nothing happened": ({"usage": 0.0, "running": 0}, {}, "too little data"),
 }  # fmt: skip
 
@@ -84,7 +87,10 @@ def test_the_same_scrape_twice_is_no_window():
     with pytest.raises(
         CaseError, match="^SCRAPE2: the same text as SCRAPE, though requests run; allowed: a scrape taken later$"
     ):
-        diagnose(stuck, stuck, seconds=600)
+        diagnose(stuck, stuck)
+    answer = diagnose(stuck, stuck, seconds=600)
+    assert answer["verdict"] == "stuck"
+    assert "make sure that it was taken later" in " ".join(answer["notes"])
 
 
 @pytest.mark.parametrize("seconds", [0, -5, float("nan"), 1e9])
@@ -103,16 +109,22 @@ def test_a_configuration_that_no_engine_has_is_not_reported(label, value):
     json.dumps(answer, allow_nan=False)
 
 
-def test_no_preemptions_are_needed_for_a_livelock():
-    assert livelocked(preemptions=0)["verdict"] == "livelock"
+def test_without_a_preemption_it_is_no_livelock():
+    assert livelocked(preemptions=0)["verdict"] == "stuck"
 
 
 def test_a_queue_says_what_it_is_for():
     full = between({"usage": 0.97, "running": 60, "waiting": 40}, {"finished": 6000})
     assert "they wait for KV" in full["reason"]
-    place = between({"usage": 0.3, "running": 256, "waiting": 80}, {"finished": 6000})
-    assert "they wait for a place in the batch, not for KV" in place["reason"]
-    assert place["advice"][0]["flag"] == "--max-num-seqs 768"  # 256 requests fill 0.3 of the pool
+    queue = ({"usage": 0.3, "running": 256, "waiting": 80}, {"finished": 6000})
+    seat = between(*queue, facts=ServerFacts({"max_num_seqs": 256}))
+    assert seat["waits_for"] == "a seat"
+    assert "they wait for a seat in the batch, not for KV" in seat["reason"]
+    assert seat["advice"][0]["flag"] == "--max-num-seqs 768"  # 256 requests fill 0.3 of the pool
+    assert between(*queue, facts=ServerFacts({"max_num_seqs": 512}))["waits_for"] == "KV"  # the next one is too large
+    unknown = between(*queue)
+    assert "if 256 is the seat limit" in unknown["reason"]
+    assert not any(row["flag"] for row in unknown["advice"])
 
 
 # --- field cases and samples ---
@@ -233,7 +245,8 @@ def test_two_scrapes_must_be_of_an_engine():
 
 
 @pytest.mark.parametrize(
-    ("per_100", "band"), [(0, "no preemption"), (3, "a few %"), (7, "between"), (12, "over 10 %"), (35, "over 20 %")]
+    ("per_100", "band"),
+    [(0, "no preemption"), (3, "a few %"), (7, "between"), (10, "10 % and more"), (35, "20 % and more")],
 )
 def test_bands(per_100, band):
     answer = between({"usage": 0.97}, {"finished": 6000, "preemptions": 1000 + 10 * per_100})
@@ -310,7 +323,7 @@ def test_no_version_is_told_a_flag_that_it_lacks(version, verdict):
         facts = [entry for entry in releases.entries() if (entry.engine, entry.name) == ("vllm", name)]
         if any(entry.since for entry in facts):
             assert releases.exists(name, "vllm", version)
-    assert ("--watermark 0.02" in flags(answer)) == (verdict != "queue" and version in ("0.24.0", "0.33.0"))
+    assert ("--watermark" in flags(answer)) == (verdict != "queue" and version in ("0.24.0", "0.33.0"))
 
 
 def test_a_range_of_versions_says_which_release_a_flag_needs():
@@ -339,8 +352,8 @@ def test_other_engines_have_flags_of_their_own():
 
     answer = diagnose(sglang(0, 0), sglang(300, 1000), seconds=600, facts=ServerFacts(version="0.5.23"))
     assert (answer["verdict"], answer["preemptions_per_100"]) == ("preemption pressure", 30)
-    assert "--mem-fraction-static 0.9" in flags(answer)
-    assert "--schedule-conservativeness 1.3" in flags(answer)
+    assert "--mem-fraction-static" in flags(answer)
+    assert "--schedule-conservativeness" in flags(answer)
     assert not any("gpu-memory-utilization" in flag for flag in flags(answer))
 
 
@@ -355,11 +368,11 @@ def test_other_engines_have_flags_of_their_own():
 def test_every_state_has_a_verdict_a_reason_and_a_next_step(state, preempted, finished, seconds):
     after = {"preemptions": 1000 + preempted, "finished": 5000 + finished, "prompt": state["prompt"] + 1}
     answer = between(state, after, seconds, H100)
-    assert answer["verdict"] in ("healthy", "queueing", "preemption pressure", "livelock", "too little data")
+    assert answer["verdict"] in causes.WORST_FIRST
     assert answer["reason"]
     assert answer["advice"]
     assert all(row["action"] and row["buys"] and "{" not in row["flag"] + row["buys"] for row in answer["advice"])
-    if answer["verdict"] == "preemption pressure":
+    if answer["verdict"] == "preemption pressure" and finished >= 100:
         assert answer["preemptions_per_100"] >= 10
     if answer["verdict"] == "too little data":
         assert finished < 100
@@ -370,7 +383,7 @@ def test_where_the_version_is_not_known_a_flag_is_as_of_the_release_it_was_read_
     answer = diagnose("".join(f'trtllm_{name}{{model_name="m"}} {value}\n' for name, value in gauges.items()))
     assert (answer["engine"], answer["verdict"]) == ("tensorrt-llm", "queueing")
     first = answer["advice"][0]
-    assert first["flag"] == "kv_cache_config.free_gpu_memory_fraction: 0.95"
+    assert first["flag"] == "kv_cache_config.free_gpu_memory_fraction"
     assert (first["needs"], first["as_of"]) == ("", "1.4.0")
 
 

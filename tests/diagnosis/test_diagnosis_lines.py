@@ -53,7 +53,7 @@ def test_of_several_engines_the_band_is_that_of_the_worst():
     answer = from_scrapes.diagnose(two)
     assert (answer["lead"]["name"], answer["lead"]["preemptions_per_100"]) == ("engine 1", 15)
     assert answer["preemptions_per_100"] == 7.5
-    assert lines(two)["the article's word for it"].value == "engine 1: over 10 %: tune the batch"
+    assert lines(two)["the article's word for it"].value == "engine 1: 10 % and more: tune the batch"
 
 
 def test_what_is_no_engine_has_no_lines():
@@ -70,14 +70,15 @@ def test_what_is_no_engine_has_no_lines():
 )
 def test_a_sample_shows_what_it_is_named_for(name, verdict, flag):
     before, after = samples.read(name)
-    answer = from_scrapes.diagnose(before, after, seconds=samples.SECONDS)
+    facts = from_scrapes.ServerFacts({"max_num_seqs": samples.SAMPLES[name].max_num_seqs})
+    answer = from_scrapes.diagnose(before, after, seconds=samples.SECONDS, facts=facts)
     assert answer["verdict"] == verdict
     assert answer["advice"][0]["flag"].startswith(flag)
     assert answer["case"]["model"] == "llama-3.1-8b"
     assert not [note for note in answer["notes"] if "line" in note], "no broken line"
     assert "Simulated" in before.splitlines()[0]
-    reported = [line for line in diagnosis_lines.lines(answer) if not line.is_reported]
-    assert reported == [], "a sample shows every number"
+    missing = {line.what for line in diagnosis_lines.lines(answer) if not line.is_reported}
+    assert missing <= {"preemptions by reason"}, "a sample shows every number that vLLM 0.33 has"
 
 
 # 2.5 is half of the first band (0 to 5), 15 of the third (10 to 20); 40 is twice where the last begins.

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from kvmodel.diagnosis import from_scrapes, grafana, prometheus_rules
+from kvmodel.diagnosis import from_scrapes, grafana, prometheus_rules, promql
 from kvmodel.metrics.server_state import server
 from tests.helpers.scrapes import program, sample, vllm
 
@@ -40,7 +40,7 @@ def test_rules_for_a_sample_are_valid(name, tmp_path):
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_rules_for_the_newest_names_are_valid(product, tmp_path):
-    check(tmp_path, prometheus_rules.rules_yaml(prometheus_rules.newest_names(product), product))
+    check(tmp_path, prometheus_rules.rules_yaml(promql.newest_names(product), product))
 
 
 def series(**values):
@@ -147,7 +147,7 @@ def test_rules_use_the_names_that_are_there():
 def test_a_series_told_apart_by_a_label_keeps_it():
     text = 'nv_trt_llm_request_metrics{request_type="waiting",model="m",version="1"} 3\n'
     names, product = names_in(text)
-    assert prometheus_rules.promql(names, product)["waiting requests"] == (
+    assert promql.promql(names, product)["waiting requests"] == (
         'sum by (job, instance, model_name) (nv_trt_llm_request_metrics{request_type="waiting"})'
     )
 
@@ -156,19 +156,19 @@ def test_a_gauge_of_retractions_is_never_summed_over_time():
     names, product = names_in(sample("sglang_dp8_retracted_excerpt"))
     text = prometheus_rules.rules_yaml(names, product)
     assert "max_over_time(sglang:num_retracted_reqs[15m])" in text
-    assert "increase(" not in text
+    assert "increase(sglang:num_retracted_reqs[" not in text
 
 
 def test_sparse_events_are_counted_by_increase():
     for product in PRODUCTS:
-        names = prometheus_rules.newest_names(product)
-        for recording in prometheus_rules.recordings(names, product):
+        names = promql.newest_names(product)
+        for recording in promql.recordings(names, product):
             assert "rate(" not in recording.expr or "tokens" in recording.record
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_dashboard_can_be_imported(product):
-    drawn = json.loads(json.dumps(grafana.dashboard(prometheus_rules.newest_names(product), product)))
+    drawn = json.loads(json.dumps(grafana.dashboard(promql.newest_names(product), product)))
     assert drawn["panels"]
     assert len({panel["id"] for panel in drawn["panels"]}) == len(drawn["panels"])
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in drawn["panels"]]

@@ -94,7 +94,7 @@ def test_queueing_for_kv_is_ranked_by_the_first_token():
 def test_a_healthy_server_is_not_simulated():
     answer = server(preempted=0, waiting=0, usage=0.5)
     assert answer["verdict"] == "healthy"
-    assert answer["advice_rule"] == advice.RULE
+    assert answer["advice_rule"] == advice.BY_CAUSE
 
 
 def test_every_rung_of_the_advice_is_one_of_the_ladder():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 SAMPLES = Path(__file__).parents[1] / "data" / "metrics"
+FIELD = Path(__file__).parents[1] / "data" / "field"
 
 
 def sample(name: str) -> bytes:
@@ -57,3 +58,37 @@ def program(name: str) -> str:
             pytest.fail(missing)
         pytest.skip(missing)
     return found
+
+
+def sglang(
+    *, running=8.0, waiting=0.0, usage=0.5, preemptions=None, finished=1000.0, tokens=400_000.0,
+    prompt_tokens=800_000.0, labels="",
+) -> str:  # fmt: skip
+    """A page of SGLang, whose counter of retractions is born with the first; `tokens` are generated ones."""
+    own = f'model_name="m"{labels}'
+    retracted = f"sglang:num_retracted_requests_total{{{own}}} {preemptions}\n" if preemptions is not None else ""
+    return f"""\
+sglang:num_running_reqs{{{own}}} {running}
+sglang:num_queue_reqs{{{own}}} {waiting}
+sglang:token_usage{{{own}}} {usage}
+sglang:num_retracted_reqs{{{own}}} 0
+sglang:max_total_num_tokens{{{own}}} 80000
+{retracted}sglang:num_requests_total{{{own}}} {finished}
+sglang:prompt_tokens_total{{{own}}} {prompt_tokens}
+sglang:generation_tokens_total{{{own}}} {tokens}
+"""
+
+
+def trtllm(
+    *, running=8.0, waiting=0.0, usage=0.5, finished=1000.0, tokens=400_000.0, prompt_tokens=800_000.0
+) -> str:  # fmt: skip
+    """A page of TensorRT-LLM, which counts no pauses; `tokens` are generated ones."""
+    own = 'model_name="m"'
+    return f"""\
+trtllm_num_requests_running{{{own}}} {running}
+trtllm_num_requests_waiting{{{own}}} {waiting}
+trtllm_kv_cache_utilization{{{own}}} {usage}
+trtllm_request_success_total{{{own},finished_reason="length"}} {finished}
+trtllm_prompt_tokens_total{{{own}}} {prompt_tokens}
+trtllm_generation_tokens_total{{{own}}} {tokens}
+"""

@@ -53,8 +53,8 @@ def test_the_whole_life_of_a_burst():
 
 def test_gauges_are_means_and_minima():
     found = window(vllm(running=10, waiting=4, usage=0.9), vllm(running=20, waiting=0, usage=0.7))
-    assert found.engine.gauges["running"] == 15
-    assert found.engine.usage == pytest.approx(0.8)
+    assert (found.early["running"], found.engine.gauges["running"], found.mean["running"]) == (10, 20, 15)
+    assert (found.early_usage, found.engine.usage) == (0.9, 0.7)
     assert found.least == {"running": 10, "waiting": 0, "usage": 0.7}
 
 

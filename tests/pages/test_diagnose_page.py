@@ -89,7 +89,7 @@ def test_at_first_the_page_says_what_to_give_and_what_becomes_of_it():
     [
         ("healthy", "Healthy", None),
         ("pressure", "Preemption pressure", "--gpu-memory-utilization 0.95"),
-        ("queueing", "Queueing", "--max-num-seqs "),
+        ("queueing", "Queueing for a seat", "--max-num-seqs "),
     ],
 )
 def test_a_sample_is_diagnosed_at_one_click(name, words, flag):
@@ -233,7 +233,7 @@ def test_a_broken_line_is_named():
 def test_the_article_s_bands_come_with_what_speaks_against_them():
     at = opened(sample="pressure")
     said = "\n".join(texts(at))
-    assert evidence(at)["the article's word for it"][0].startswith("over 20 %")
+    assert evidence(at)["the article's word for it"][0].startswith("20 % and more")
     assert said.index(prose.text("diagnose", "against")) < said.index("it is a rule of thumb")
 
 

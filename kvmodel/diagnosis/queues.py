@@ -1,0 +1,113 @@
+"""What those that wait wait for: KV, a seat in the batch, the prefill of those before them, or a load.
+
+A scrape does not say what the seat limit is (`--max-num-seqs`), so without it a seat is named as one of two causes.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from kvmodel.diagnosis import moments
+from kvmodel.diagnosis.thresholds import limit
+from kvmodel.metrics.server_rates import Rates
+from kvmodel.metrics.server_window import Window
+from kvmodel.units import format_count, significant
+from kvmodel.words import say
+
+KV, SEAT, PREFILL, LOAD, UNKNOWN = "KV", "a seat", "prefill", "a load", "a cause not known"
+
+
+def is_queueing(window: Window) -> bool:
+    """Whether a large part of the requests waits, on average over the window and still at its end."""
+    waits, runs = window.mean.get("waiting"), window.mean.get("running")
+    if not waits or not window.engine.gauges.get("waiting"):
+        return False
+    return waits / (waits + (runs or 0.0)) >= limit("queue", "waiting_share")
+
+
+def is_full(window: Window) -> bool:
+    """Whether the pool is full all through the window."""
+    return window.least_usage >= limit("usage", "high")
+
+
+def prefill_over_decode(window: Window, rates: Rates) -> float | None:
+    """How many times as long as decoding the GPU prefills, at least.
+
+    A decoding step that reads the weights takes as long as the prefill of some hundred tokens, whatever the model: the
+    GPU's FLOP over its bandwidth. So many generated tokens come of it as requests run.
+    """
+    prompt, made = rates.prompt_tokens_per_s, rates.generated_tokens_per_s
+    if not prompt or made is None:
+        return None
+    computed = prompt * (1 - (rates.prefix_hit_share or 0.0))
+    steps_per_s = made / max(window.mean.get("running", 1.0), 1.0)
+    return computed / (steps_per_s * limit("prefill", "tokens_of_a_step")) if steps_per_s else inf
+
+
+def is_prefill_bound(window: Window, rates: Rates) -> bool:
+    """Whether prompts take most of the GPU's time, and are far more than what is generated: neither seats nor KV."""
+    times = prefill_over_decode(window, rates)
+    if times is None or times < 1:
+        return False
+    most = limit("prefill", "prompt_per_generated") * (rates.generated_tokens_per_s or 0.0)
+    return (rates.prompt_tokens_per_s or 0.0) * (1 - (rates.prefix_hit_share or 0.0)) >= most
+
+
+def waits_for(window: Window, rates: Rates, seats: float | None) -> str:
+    """The cause that the metrics bear out, one of the constants above."""
+    gauges = window.engine.gauges
+    usage = window.engine.usage
+    if usage is not None and usage >= limit("usage", "high"):
+        return KV
+    if gauges.get("deferred", 0.0) >= max(gauges.get("waiting", 0.0) / 2, 1.0):
+        return LOAD
+    if is_prefill_bound(window, rates):
+        return PREFILL
+    if seats is not None and usage is not None:
+        return SEAT if gauges.get("running", 0.0) >= seats else KV
+    return UNKNOWN
+
+
+def reason(window: Window, rates: Rates, cause: str, seats: float | None) -> str:
+    """How many wait and for what, with what shows it."""
+    values = {"waits": moments.waiting(window), "usage": moments.usage(window)}
+    if window.engine.usage is None:
+        return say("{waits}; the use of the pool is not reported", **values)
+    if cause == KV and window.engine.usage >= limit("usage", "high"):
+        return say("{waits}, and the pool is {usage} full: they wait for KV", **values)
+    if cause == KV:
+        return say(
+            "{waits}, fewer than the {seats} seats, and the pool is {usage} full: the next one needs more KV than is "
+            "free",
+            **values,
+            seats=format_count(seats or 0.0),
+        )
+    if cause == LOAD:
+        deferred = format_count(window.engine.gauges["deferred"])
+        return say(
+            "{waits}, the pool {usage} full: {deferred} are deferred, by a load of KV or a budget",
+            **values,
+            deferred=deferred,
+        )
+    if cause == PREFILL:
+        return say(
+            "{waits}, and the pool is only {usage} full: the GPU is busy with prefill, {prompt} prompt tokens/s "
+            "against {made} generated, so they wait for neither KV nor a seat",
+            **values,
+            prompt=format_count(rates.prompt_tokens_per_s or 0.0),
+            made=significant(rates.generated_tokens_per_s or 0.0, 2),
+        )
+    if cause == SEAT:
+        return say(
+            "{waits}, the limit of {seats} seats, and the pool is only {usage} full: they wait for a seat in the "
+            "batch, not for KV",
+            **values,
+            seats=format_count(seats or 0.0),
+        )
+    return say(
+        "{waits}, but the pool is only {usage} full: they wait for a seat in the batch, if {running} is the seat "
+        "limit, "
+        "or the next one needs more KV than is free",
+        **values,
+        running=format_count(window.engine.gauges.get("running", 0.0)),
+    )

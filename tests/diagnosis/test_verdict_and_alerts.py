@@ -1,0 +1,118 @@
+"""Verdict and alerts are made of the same definitions: on every server here they say the same."""
+
+import pytest
+
+from kvmodel.diagnosis import causes, queues
+from kvmodel.diagnosis.from_scrapes import ServerFacts, diagnose
+from kvmodel.metrics import samples
+from tests.helpers.promtool import firing
+from tests.helpers.scrapes import FIELD, sglang, trtllm, vllm
+
+OF_QUEUE = {queues.KV: {"KvQueueingForMemory"}, queues.PREFILL: {"KvQueueingForPrefill"}}
+OF_VERDICT = {
+    causes.STUCK: {"KvStuck"}, causes.HEAD_OF_LINE: {"KvHeadOfLine"}, causes.LIVELOCK: {"KvLivelock"},
+}  # fmt: skip
+FIELD_PAIRS = {
+    "01-first-retraction": (600, causes.PRESSURE), "03-tp-ranks": (600, causes.HEALTHY),
+    "04-stuck": (600, causes.STUCK), "05-one-holds-pool": (3600, causes.HEAD_OF_LINE),
+    "07-prefill-bound": (600, causes.QUEUEING),
+}  # fmt: skip
+OF_SAMPLES = {
+    "healthy": causes.HEALTHY, "pressure": causes.PRESSURE, "queueing": causes.QUEUEING, "prefill": causes.QUEUEING,
+    "head": causes.HEAD_OF_LINE, "stuck": causes.STUCK, "priority": causes.BY_DECISION, "hot": causes.PRESSURE,
+}  # fmt: skip
+
+
+def alerts_of(answer):
+    """The alerts that go with an answer: none where nothing is wrong or is known."""
+    verdict = answer["verdict"]
+    if verdict == causes.PRESSURE:
+        ratio = answer["lead"]["preemptions_per_100"]
+        return {"KvPreemptionPressure"} | ({"KvPreemptionSevere"} if ratio is None or ratio >= 20 else set())
+    if verdict == causes.QUEUEING:
+        return OF_QUEUE.get(answer["waits_for"], {"KvQueueingForBatch"})
+    return OF_VERDICT.get(verdict, set())
+
+
+@pytest.mark.parametrize("name", FIELD_PAIRS)
+def test_scrapes_from_the_field(name, tmp_path):
+    seconds, verdict = FIELD_PAIRS[name]
+    before, after = ((FIELD / f"{name}-{when}.prom").read_text() for when in ("t0", "t1"))
+    answer = diagnose(before, after, seconds=seconds)
+    assert answer["verdict"] == verdict
+    assert firing(tmp_path, before, after, seconds) == alerts_of(answer)
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_samples(name, tmp_path):
+    assert set(OF_SAMPLES) == set(samples.SAMPLES)
+    before, after = samples.read(name)
+    answer = diagnose(
+        before, after, seconds=samples.SECONDS, facts=ServerFacts({"max_num_seqs": samples.SAMPLES[name].max_num_seqs})
+    )
+    assert answer["verdict"] == OF_SAMPLES[name]
+    assert firing(tmp_path, before, after, samples.SECONDS) == alerts_of(answer)
+
+
+BUSY = {"running": 60, "usage": 0.97, "prompt": 800, "output": 400}
+STATES = {  # engine, what it shows first, what changes: verdict and what is waited for
+    "sglang, stuck": (sglang, {"running": 0, "waiting": 9}, {}, causes.STUCK, None),
+    "sglang, hung": (sglang, {"running": 12, "waiting": 9, "usage": 0.6}, {"waiting": 30}, causes.STUCK, None),
+    "trtllm, stuck": (trtllm, {"running": 0, "waiting": 3}, {}, causes.STUCK, None),
+    "sglang, one holds the pool": (
+        sglang, {"running": 1, "waiting": 5, "usage": 0.85, "tokens": 0}, {"tokens": 9000}, causes.HEAD_OF_LINE, None,
+    ),
+    "trtllm, one holds the pool": (
+        trtllm, {"running": 1, "waiting": 5, "usage": 0.85, "tokens": 0}, {"tokens": 9000}, causes.HEAD_OF_LINE, None,
+    ),
+    "vllm, a full pool and few finished": (
+        vllm, BUSY | {"waiting": 20, "preemptions": 5, "finished": 500, "output": 5000},
+        {"preemptions": 65, "finished": 512}, causes.PRESSURE, None,
+    ),
+    "sglang, a full pool and few finished": (
+        sglang, {"running": 60, "usage": 0.97, "waiting": 20, "preemptions": 5, "finished": 500, "tokens": 0},
+        {"preemptions": 65, "finished": 512, "tokens": 400_000}, causes.PRESSURE, None,
+    ),
+    "vllm, long requests wait for KV": (
+        vllm, BUSY | {"waiting": 20, "finished": 500, "output": 5000}, {"finished": 512}, causes.QUEUEING, queues.KV,
+    ),
+    "sglang, prefill": (
+        sglang, {"running": 3, "waiting": 90, "usage": 0.2, "finished": 1000, "tokens": 0, "prompt_tokens": 0},
+        {"finished": 4000, "tokens": 12_000, "prompt_tokens": 24_000_000}, causes.QUEUEING, queues.PREFILL,
+    ),
+    "trtllm, prefill": (
+        trtllm, {"running": 3, "waiting": 90, "usage": 0.2, "finished": 1000, "tokens": 0, "prompt_tokens": 0},
+        {"finished": 4000, "tokens": 12_000, "prompt_tokens": 24_000_000}, causes.QUEUEING, queues.PREFILL,
+    ),
+    "vllm, a seat or something else": (
+        vllm, {"running": 64, "waiting": 40, "usage": 0.2, "finished": 500, "prompt": 300, "output": 300},
+        {"finished": 4000}, causes.QUEUEING, queues.UNKNOWN,
+    ),
+    "vllm, healthy and idle": (vllm, {"running": 0, "usage": 0.0}, {}, causes.TOO_LITTLE, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_other_engines_and_sizes(state, tmp_path):
+    engine, first, change, verdict, cause = STATES[state]
+    before, after = engine(**first), engine(**first | change)
+    answer = diagnose(before, after, seconds=600)
+    assert (answer["verdict"], answer["waits_for"]) == (verdict, cause)
+    assert firing(tmp_path, before, after, 600) == alerts_of(answer)
+
+
+@pytest.mark.parametrize("engine", [vllm, sglang, trtllm])
+def test_one_scrape_suffices_for_a_queue_beside_nothing_that_runs(engine):
+    answer = diagnose(engine(running=0, waiting=4, usage=0.0))
+    assert answer["verdict"] == "stuck"
+    assert "a second scrape a minute later proves it" in answer["reason"]
+    assert answer["advice"][0]["id"] == "restart"
+
+
+def test_rules_made_of_a_healthy_sglang_see_its_first_retractions(tmp_path):
+    healthy = (FIELD / "02-healthy-sglang.prom").read_text()
+    before, after = ((FIELD / f"01-first-retraction-{when}.prom").read_text() for when in ("t0", "t1"))
+    fired = firing(tmp_path, before, after, 600, rules_from=healthy)
+    assert fired == {"KvPreemptionPressure", "KvPreemptionSevere"}
+    later = healthy.replace("} 12000", "} 14000").replace("} 4800000", "} 5600000")
+    assert firing(tmp_path, healthy, later, 600, rules_from=healthy) == set()
