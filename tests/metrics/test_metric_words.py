@@ -1,4 +1,4 @@
-"""What each engine's series mean: newer names first, by label, as the engines and what passes their metrics on spell them."""
+"""What each engine's series mean: newer names first, by label, as the engines and their exporters spell them."""
 
 import pytest
 
@@ -29,6 +29,15 @@ def test_vllm_0_33_by_reason_and_by_source():
     assert sum(parts) == counters["prompt_tokens"] > 0
     assert counters["rejected"] == counters["rejected_requests"] + counters["rejected_tokens"] == 0
     assert engine.histograms["prefill_time"].count == counters["finished"] > 0  # observed when a request finishes
+
+
+def test_a_label_of_a_part_makes_no_engine():
+    stages = {"waiting_to_start": 4, "in_progress": 2, "completed_waiting": 1}
+    lines = [f'vllm:num_requests_kv_fetch_by_stage{{{LABELS},stage="{stage}"}} {n}' for stage, n in stages.items()]
+    asleep = f'vllm:engine_sleep_state{{{LABELS},sleep_state="awake"}} 0'
+    engine = only(page(f"vllm:num_requests_waiting{{{LABELS}}} 7", *lines, asleep))
+    assert engine.labels == {"engine": "0", "model_name": "m"}
+    assert engine.gauges == {"waiting": 7, "load_unstarted": 4, "load_running": 2, "load_done": 1, "awake": 0}
 
 
 def test_preemptions_by_reason_add_up():
@@ -94,7 +103,7 @@ def test_other_spellings_mean_the_same(engine, name):
 
 def test_every_name_begins_with_its_engines_prefix_and_means_one_thing():
     """Two meanings of one name are told apart by a label, or the whole stands beside its parts."""
-    for engine, rows in catalog.table("metrics").items():
+    for rows in catalog.table("metrics").values():
         for kind in metric_names.KINDS:
             for names in rows.get(kind, {}).values():
                 assert all(metric_names.cut_spec(name)[0].startswith(rows["prefixes"][0]) for name in names)
