@@ -85,7 +85,7 @@ def own_name(name: str) -> tuple[str, str] | None:
     for engine, rows in catalog.table("metrics").items():
         for prefix in rows["prefixes"]:
             if name.startswith(prefix):
-                return engine, rows["prefixes"][0] + name.removeprefix(prefix).replace(".", "_")
+                return engine, rows["prefixes"][0] + name.removeprefix(prefix)
     return None
 
 

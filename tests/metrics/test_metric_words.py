@@ -90,15 +90,20 @@ SPELLINGS = [
     ("vllm", "vllm_num_requests_running"), ("vllm", "ray_vllm_num_requests_running"),
     ("vllm", "ray_vllm:num_requests_running"), ("vllm", "vllm.num_requests_running"),
     ("vllm", "vllm.num.requests.running"), ("sglang", "sglang_num_running_reqs"),
-    ("sglang", "ray_sglang_num_running_reqs"), ("sglang", "sglang.num_running_reqs"),
-    ("tensorrt-llm", "trtllm:num_requests_running"), ("tensorrt-llm", "trtllm.num_requests_running"),
+    ("sglang", "ray_sglang_num_running_reqs"), ("sglang", "ray_sglang:num_running_reqs"),
+    ("sglang", "sglang.num_running_reqs"), ("tensorrt-llm", "trtllm:num_requests_running"),
+    ("tensorrt-llm", "trtllm.num_requests_running"),
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("form", ["{name}{{{labels}}} 3", '{{"{name}",{labels}}} 3', '{{"{name}"}} 3', "{name} 3"])
 @pytest.mark.parametrize(("engine", "name"), SPELLINGS)
-def test_other_spellings_mean_the_same(engine, name):
-    (meaning,) = metric_names.meanings(name)
-    assert (meaning.engine, meaning.word) == (engine, "running")
+def test_other_spellings_mean_the_same(engine, name, form):
+    """Underscores for colons (Ray, exporters), OpenTelemetry's dots, and the quoted names of Prometheus 3."""
+    state = server(from_scrapes.read(form.format(name=name, labels='a="b"')))
+    assert state.product == engine
+    assert [one.gauges for one in state.engines] == [{"running": 3}]
+    assert not state.notes
 
 
 def test_every_name_begins_with_its_engines_prefix_and_means_one_thing():
