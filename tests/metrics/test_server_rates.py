@@ -16,7 +16,7 @@ from kvmodel.metrics.server_state import server
 from tests.helpers.scrapes import sample, vllm
 
 CHECKED = settings(derandomize=True, deadline=None, max_examples=150)
-V1 = era.Era("vllm", "V1", "0.20.2", None)
+V1 = era.Era("vllm", "V1", "0.20.0", None)
 
 
 def of(text):
