@@ -18,6 +18,7 @@ from kvmodel import catalog, compare  # noqa: E402
 from kvmodel.catalog import assumptions, releases  # noqa: E402
 from kvmodel.catalog.rows import KvLayers  # noqa: E402
 from kvmodel.cli import command_line  # noqa: E402
+from kvmodel.cli.commands import COMMANDS  # noqa: E402
 from kvmodel.inputs.case import DEFAULTS, Case  # noqa: E402
 from kvmodel.memory import kv_cache, pool_plan  # noqa: E402
 from kvmodel.recovery import resolve  # noqa: E402
@@ -49,7 +50,7 @@ def items(document: str) -> dict[str, str]:
 
 def options(command: str) -> set[str]:
     """The flags of a command."""
-    return {name for action in command_line.parser(command, with_help=False)._actions for name in action.option_strings}
+    return {command_line.flag(field) for field in (*COMMANDS[command].fields, *COMMANDS[command].inputs)}
 
 
 def says(*values: str) -> Check:
