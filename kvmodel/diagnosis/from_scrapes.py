@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kvmodel.diagnosis import advice, bands, causes, hot_engine, plain_report, recompute_tax, served
-from kvmodel.diagnosis.plain_report import Findings
+from kvmodel.diagnosis.findings import Findings
 from kvmodel.diagnosis.recompute_tax import Tax
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
@@ -113,6 +113,7 @@ def no_engine(scrape: Scrape, kind: scrape_kind.Kind | None, state: Server | Non
 def judge(window: Window, era: Era, seats: float | None) -> Findings:
     """A window with its rates, what recomputing costs there, and the verdict; `seats` run at a time at most."""
     rates = server_rates.rates(window)
+    seats = seats or window.engine.gauges.get("seat_limit")
     tax = recompute_tax.tax(window, rates, era)
     return Findings(window, rates, tax, causes.diagnose(window, rates, seats))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvmodel.diagnosis import causes, moments
-from kvmodel.diagnosis.plain_report import Findings
+from kvmodel.diagnosis.findings import Findings
 from kvmodel.diagnosis.thresholds import limit
 from kvmodel.units import format_count
 from kvmodel.words import say

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kvmodel.diagnosis import advice
-from kvmodel.diagnosis.causes import Diagnosis
-from kvmodel.diagnosis.recompute_tax import Tax
+from kvmodel.diagnosis.findings import Findings
 from kvmodel.inputs.case import Case
-from kvmodel.metrics.server_rates import Rates
 from kvmodel.metrics.server_state import Engine, Server
 from kvmodel.metrics.server_window import Window
 from kvmodel.words import say
-
-
-@dataclass(frozen=True)
-class Findings:
-    """One window judged."""
-
-    window: Window
-    rates: Rates
-    tax: Tax | None
-    diagnosis: Diagnosis
 
 
 def over(window: Window) -> str:

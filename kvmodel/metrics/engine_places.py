@@ -11,7 +11,10 @@ from kvmodel.words import say
 RANKS = ("tp_rank", "pp_rank", "moe_ep_rank", "pid")
 # Labels that tell engines apart where no gauge shows which ones do.
 IDENTITY = ("cluster", "namespace", "job", "instance", "pod", "model_name", "engine", "dp_rank")
-NOT_IDENTITY = {*RANKS, "priority", "le", "reason", "request_type", "kv_cache_block_type", "version", "__name__"}
+NOT_IDENTITY = {
+    *RANKS, "priority", "le", "reason", "stage", "sleep_state", "request_type", "kv_cache_block_type", "version",
+    "inflight_batcher_specific_metric", "__name__",
+}  # fmt: skip
 MOST_ENGINES = 2_000
 
 Tags = frozenset[tuple[str, str]]

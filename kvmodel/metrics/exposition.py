@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kvmodel.errors import CaseError
+from kvmodel.metrics import trtllm_json
 from kvmodel.units import MIB, format_bytes
 from kvmodel.words import say
 
@@ -26,7 +27,7 @@ NAMED = 3  # broken lines that are shown
 LONGEST_ECHO = 40  # of such a line
 LARGEST_VALUE = 1e18  # no counter of a server gets so far: what is larger is a broken line
 LINE = re.compile(
-    r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:]*+)[ \t]*+"  # name
+    r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:.]*+)[ \t]*+"  # name
     r'(?:\{((?:[^"}\n]++|"(?:[^"\\\n]++|\\.)*+")*+)\})?+[ \t]*+'  # {labels}
     r"([-+]?(?:[0-9.][0-9.eE+-]*+|[iI]nf(?:inity)?|[nN]a[nN]|None|null|nil))"  # value
     r"(?:[ \t]++-?[0-9.eE+]++)?+[ \t]*+(?:\#[^\n]*+)?+"  # time, # exemplar
@@ -34,7 +35,8 @@ LINE = re.compile(
     r"|^(.+)$",  # or a broken line
     re.MULTILINE,
 )
-COMMENT = re.compile(r"\s*(?:HELP|TYPE|UNIT)\s+([a-zA-Z_:][a-zA-Z0-9_:]*)")
+QUOTED = re.compile(r'^([ \t]*)\{[ \t]*"([a-zA-Z_:][a-zA-Z0-9_:.]*)"[ \t]*,?', re.MULTILINE)  # since Prometheus 3
+COMMENT = re.compile(r"\s*(?:HELP|TYPE|UNIT)\s+\"?([a-zA-Z_:][a-zA-Z0-9_:.]*)")
 BOUND = re.compile(r'(?:^|(?<=,))\s*le\s*=\s*"([^"]*)"\s*,?')
 NOT_REPORTED = {"none", "null", "nil", "nan"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -67,8 +69,10 @@ def read_scrape(data: bytes | str, is_wanted: Callable[[str], bool], *, what: st
     Negative, infinite and NaN values are "not reported", and so are those that spell None.
     """
     notes: list[str] = []
-    text = as_text(data, notes, what)
+    text = trtllm_json.as_exposition(as_text(data, notes, what), notes, what)
     refuse_other_formats(text, what)
+    if '{"' in text:
+        text = QUOTED.sub(r"\1\2{", text)
     series, names, comment_names, broken, twice = cut(text, is_wanted)
     if len(series) > MOST_SERIES:
         values = {"what": what, "most": MOST_SERIES}
@@ -97,11 +101,12 @@ def cut(
         name, labels, number, comment, other = match.groups()
         if name is None:
             if comment is not None and (declaration := COMMENT.match(comment)):
-                comment_names.add(declaration[1])
-            elif other is not None and not other.lstrip().startswith('{"'):
-                # a quoted name is allowed since Prometheus 3, and no engine has one
+                comment_names.add(declaration[1].replace(".", "_"))
+            elif other is not None:
                 broken.append((match.start(), other))
             continue
+        if "." in name:  # of OpenTelemetry
+            name = name.replace(".", "_")
         keep = names.get(name)
         if keep is None:
             keep = names[name] = is_wanted(name)
@@ -156,14 +161,12 @@ def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
 
 
 def refuse_other_formats(text: str, what: str) -> None:
-    """Raises CaseError for what is easily taken for a scrape: nothing, a web page, JSON."""
+    """Raises CaseError for what is easily taken for a scrape: nothing, a web page."""
     start = text[:200].lstrip().lower()
     if not start and not text.strip():
         raise CaseError(say("{what}: empty; allowed: the text of an engine's /metrics page", what=what))
     if start.startswith(("<!doctype", "<html", "<?xml")):
         raise CaseError(say("{what}: a web page was given; allowed: the text of an engine's /metrics page", what=what))
-    if start.startswith(('{"', "[", "{\n", "{\r")) and not start.startswith(('{"__name__', '{"vllm', '{"sglang')):
-        raise CaseError(say("{what}: JSON was given; allowed: the text of an engine's /metrics page", what=what))
 
 
 def number_of(text: str) -> float | None:

@@ -17,7 +17,11 @@ from kvmodel.metrics.exposition import LARGEST_VALUE, Scrape, number_of
 from kvmodel.metrics.histogram import Histogram, histogram
 from kvmodel.words import say
 
-ADDED = ("running", "waiting", "deferred", "swapped", "retracted_now")  # gauges that add up; of others the largest
+ADDED = (  # gauges that add up; of others the largest
+    "running", "waiting", "waiting_capacity", "deferred", "load_unstarted", "load_running", "load_done", "swapped",
+    "grammar_queue", "bootstrap_queue", "inflight_queue", "prealloc_queue", "transfer_queue", "host_receive_queue",
+    "retracted_now", "generation_rate", "seat_limit", "scheduled", "prefilling", "decoding",
+)  # fmt: skip
 BY_REASON = {"finished": "finished_reason", "preempted_for": "reason"}  # counters, and the label that has the reason
 UNSET = {"none", "null", "", "nan"}
 HEAD_BYTES = 128

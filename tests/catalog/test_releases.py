@@ -34,6 +34,22 @@ from kvmodel.errors import CaseError
         ("vllm:request_num_preemptions", "0.29.0", False),
         ("vllm:request_num_preemptions", "0.30.0", True),
         ("vllm:time_per_output_token_seconds", "0.17.1", False),
+        ("vllm:num_requests_waiting_by_reason", "0.19.0", False),
+        ("vllm:num_requests_waiting_by_reason", "0.20.0", True),
+        ("--max-num-active-seqs", "0.30.0", False),
+        ("--max-num-active-seqs", "0.31.0", True),
+        ("--max-num-queued-reqs", "0.28.0", False),
+        ("--max-num-queued-tokens", "0.29.0", True),
+        ("--max-num-partial-prefills", "0.26.0", True),
+        ("--max-num-partial-prefills", "0.28.0", False),
+        ("TieringOffloadingSpec", "0.21.0", False),
+        ("TieringOffloadingSpec", "0.22.0", True),
+        ("vllm:admission_rejections_total", "0.31.0", False),
+        ("vllm:admission_rejections_total", "0.33.0", True),
+        ("vllm:prompt_tokens_by_source_total", "0.15.1", False),
+        ("vllm:prompt_tokens_by_source_total", "0.16.0", True),
+        ("vllm:kv_offload_load_bytes_total", "0.23.0", False),
+        ("vllm:kv_offload_load_bytes_total", "0.24.0", True),
     ],
 )
 def test_what_exists_in_a_version_of_vllm(name, version, there):
@@ -64,11 +80,13 @@ def test_defaults_change_with_the_version():
     assert releases.default("--gpu-memory-utilization", "vllm", "0.19.1") == "0.90"
     assert releases.default("--gpu-memory-utilization", "vllm", "0.20.0") == "0.92"
     assert releases.default("--watermark", "vllm", "0.20.0") is None
+    assert releases.default("--async-scheduling", "vllm", "0.13.0") == "off"
+    assert releases.default("--async-scheduling", "vllm", "0.14.0") == "on"
 
 
 def test_a_thing_that_was_only_seen_is_not_promised_for_earlier_versions():
-    assert releases.exists("--max-num-active-seqs", "vllm", "0.33.0")
-    assert not releases.exists("--max-num-active-seqs", "vllm", "0.32.0")
+    assert releases.exists("--max-num-seqs", "vllm", "0.33.0")
+    assert not releases.exists("--max-num-seqs", "vllm", "0.32.0")
 
 
 @pytest.mark.parametrize(

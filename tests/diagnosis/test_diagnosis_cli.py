@@ -48,7 +48,7 @@ def test_the_first_lines_say_what_why_and_which_flag(run, pressed):
     code, out, _ = run("diagnose", *pressed, "--seconds", 600, "--gpu", "h100-sxm5-80gb", "--gpu-hour", 2.5)
     assert code == 0
     lines = out.splitlines()
-    assert lines[0] == "preemption pressure: vLLM V1 (0.20.2 or newer), over 600 s"
+    assert lines[0] == "preemption pressure: vLLM V1 (0.20.0 or newer), over 600 s"
     assert lines[1].startswith("40 preemptions per 100 finished requests (400 preemptions, 1,000 finished requests)")
     assert "     --gpu-memory-utilization 0.95" in lines[:8]
     assert "money" in out

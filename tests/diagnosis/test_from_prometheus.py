@@ -346,7 +346,7 @@ def test_two_preemptions_in_a_thousand_are_no_incident(prometheus):
 def test_the_end_of_a_burst_has_too_little_data(prometheus):
     answer = from_prometheus.diagnose(prometheus, "1m", match='job="burst"')
     assert answer["verdict"] == "too little data"
-    assert answer["versions"] == "0.30.0 or newer"
+    assert answer["versions"] == "0.32.0 or newer"
     assert answer["state"]["pool_tokens"] == 11_200
     assert answer["preemptions_per_100"] == 0
     assert 0 < answer["state"]["running"] < 16  # the mean of 16 before and 0 after

@@ -29,7 +29,7 @@ def vllm(
     settings=None,
     labels="",
 ) -> str:
-    """A page of vLLM V1, 0.20.2 or newer, with `prompt` and `output` tokens of the mean request."""
+    """A page of vLLM V1, 0.20.0 or newer, with `prompt` and `output` tokens of the mean request."""
     own = f'engine="{engine}",model_name="{model}"{labels}'
     config = {
         "block_size": 16, "cache_dtype": "auto", "enable_prefix_caching": "True", "engine": engine,

@@ -173,7 +173,6 @@ def test_a_series_that_stands_twice_counts_once():
         (b"", "SCRAPE: empty; allowed: the text of an engine's /metrics page"),
         (b" \n\r\n", "SCRAPE: empty; allowed: the text of an engine's /metrics page"),
         (b"<!DOCTYPE html><html>", "SCRAPE: a web page was given; allowed: the text of an engine's /metrics page"),
-        (b'{"status":"success","data":{}}', "SCRAPE: JSON was given; allowed: the text of an engine's /metrics page"),
         (b"\x1f\x8bnot gzip", "SCRAPE: starts like gzip but cannot be unpacked; allowed: text, or gzip of it"),
         (
             gzip.compress(b"a" * (LONGEST_TEXT + 1), mtime=0),

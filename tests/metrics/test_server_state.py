@@ -180,7 +180,7 @@ def test_the_order_of_lines_does_not_matter(lines):
         ("vllm_v0_idle_swap4gib", "vllm", "V0", "0.4.3 or newer, before 0.9.2"),
         ("vllm_0_10_deprecated_pairs_excerpt", "vllm", "V1", "0.10.0 or newer, before 0.13.0"),
         ("vllm_0_11_cache_config_offload", "vllm", "V1", "0.8.0 or newer, before 0.12.0"),
-        ("vllm_0_33_classes_end", "vllm", "V1", "0.30.0 or newer"),
+        ("vllm_0_33_classes_end", "vllm", "V1", "0.32.0 or newer"),
         ("composed_abs_vs_rate_t0", "vllm", "V1", "0.10.0 or newer"),
         ("sglang_dp8_retracted_excerpt", "sglang", None, "version not known"),
     ],
@@ -191,7 +191,7 @@ def test_versions_of_the_samples(name, product, engine, versions):
 
 
 def test_names_of_versions_that_never_met():
-    text = vllm() + 'vllm:num_requests_swapped{engine="0"} 0\n'  # V0's, beside waiting_by_reason of 0.20.2
+    text = vllm() + 'vllm:num_requests_swapped{engine="0"} 0\n'  # V0's, beside waiting_by_reason of 0.20.0
     assert detected(text).mixed
     assert detected(text).versions == "several versions at once"
 

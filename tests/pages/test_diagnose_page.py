@@ -384,5 +384,7 @@ def test_samples_are_of_one_server_each():
     for name in samples.SAMPLES:
         first, second = samples.read(name)
         assert from_scrapes.diagnose(first, second, seconds=samples.SECONDS)["verdict"] != "too little data"
+        if name == "stuck":  # its counters stand still
+            continue
         with pytest.raises(CaseError, match="taken before SCRAPE"):
             from_scrapes.diagnose(second, first, seconds=samples.SECONDS)
