@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvmodel.memory import printouts
-from kvmodel.startup_log.finding import Finding, Named, gib
+from kvmodel.startup_log.finding import Finding, Named, count_range, gib, partition_layers, unexplained
 from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import format_count
 from kvmodel.words import say
 
 USUAL_BATCHED_TOKENS = (2048, 8192, 16384, 4096, 512, 1024)  # vLLM's defaults by version and GPU, and round choices
 CONCURRENCY_ROUNDING = 0.005
+WINDOWS_ROOM, STATES_ROOM = 1.05, 2.0
 
 
 def groups(log: LogValues, model: Named | None) -> Finding | None:
     """Tokens of a model with windows or states, by the groups that vLLM V1 makes; the manager may be off."""
     if model is None or log.tokens is None or log.pool_bytes is None or log.engine not in ("vllm", "vllm-v1"):
         return None
+    if log.blocks_override is not None:
+        return None
     slack = log.rounding_bytes("pool_bytes")
+    ranges = []
     for hybrid in (True, False):
         for batched in batched_tokens(log):
             low, high = (
                 lines_of(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).tokens for side in (-1, 1)
             )
+            ranges.append((float(low), float(high)))
             if low <= log.tokens <= high:
-                ends = say("{least} to {most}", least=format_count(low), most=format_count(high))
+                ends = count_range(low, high)
                 return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
     expected = lines_of(log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True).tokens
     means = say("the pool in groups of layers")
-    return Finding("tokens", format_count(log.tokens), means, format_count(expected), False)
+    means = say("{means}; {more}", means=means, more=unexplained(log.tokens, expected))
+    agrees = verdict(model, log.tokens, ranges)
+    return Finding("tokens", format_count(log.tokens), means, format_count(expected), agrees)
+
+
+def verdict(model: Named, found: float, ranges: Sequence[tuple[float, float]]) -> bool | None:
+    """Of a figure that no arrangement of the groups gives: impossible, or not explained.
+
+    Block sizes, states' widths and padding differ by version and setting; windows leave little room, states much.
+    """
+    room = STATES_ROOM if any(group.kind == "state" for group in model.layers) else WINDOWS_ROOM
+    near = min(low for low, _ in ranges) / room <= found <= max(high for _, high in ranges) * room
+    return None if near else False
 
 
 def shared(model: Named, *, hybrid: bool) -> str:
@@ -58,6 +77,7 @@ def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Fi
         return Finding("concurrency", says, means)
     slack = log.rounding_bytes("pool_bytes")
     expected = 0.0
+    ranges = []
     for hybrid in (True, False):
         for batched in batched_tokens(log):
             low, high = (
@@ -65,10 +85,13 @@ def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Fi
                 for side in (-1, 1)
             )
             expected = expected or (low + high) / 2
+            ranges.append((low - CONCURRENCY_ROUNDING, high + CONCURRENCY_ROUNDING))
             if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
                 means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
                 return Finding("concurrency", says, means, f"{low:.2f}x", True)
-    return Finding("concurrency", says, means, f"{expected:.2f}x", False)
+    agrees = verdict(model, log.concurrency or 0.0, ranges)
+    means = say("{means}; {more}", means=means, more=unexplained(log.concurrency or 0.0, expected))
+    return Finding("concurrency", says, means, f"{expected:.2f}x", agrees)
 
 
 def group_needed(log: LogValues, model: Named, says: str, means: str) -> Finding:
@@ -78,7 +101,11 @@ def group_needed(log: LogValues, model: Named, says: str, means: str) -> Finding
     lines = [lines_of(log, model, 0.0, tokens, hybrid=True) for tokens in batched]
     options = [line.blocks_per_request * size for line in lines]
     slack = log.rounding_bytes("needed_bytes")
-    agrees = any(abs(option - (log.needed_bytes or 0.0)) <= slack for option in options)
+    found = log.needed_bytes or 0.0
+    if any(abs(option - found) <= slack for option in options):
+        return Finding("needed", says, means, gib(options[0]), True)
+    means = say("{means}; {more}", means=means, more=unexplained(found, options[0]))
+    agrees = verdict(model, found, [(option - slack, option + slack) for option in options])
     return Finding("needed", says, means, gib(options[0]), agrees)
 
 
@@ -90,6 +117,7 @@ def block_bytes(log: LogValues, model: Named) -> float:
 
 
 def kinds_of(log: LogValues, model: Named, *, hybrid: bool) -> tuple[printouts.Pages, ...]:
-    return printouts.pages(
-        model.layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), pp=int(log.pp or 1), hybrid=hybrid
-    )
+    layers, pp = model.layers, int(log.pp or 1)
+    if log.partition:
+        layers, pp = partition_layers(log.partition, layers), 1
+    return printouts.pages(layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), pp=pp, hybrid=hybrid)

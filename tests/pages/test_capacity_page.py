@@ -198,7 +198,7 @@ def test_a_wrong_model_is_flagged():
 
 def test_words_for_every_figure_and_finding_there_can_be():
     for figure in log_reader.LogValues().__dataclass_fields__:
-        if figure not in ("engine", "version", "ranks", "printed"):
+        if figure not in log_reader.APART:
             assert prose.text("capacity", f"figure.{figure}")
     at = explained("KV Cache is allocated. #tokens: 251788, K size: 2.88 GB, V size: 2.88 GB")
     assert len(visit.tables(at)) == 3
