@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 from kvmodel.memory import printouts
 from kvmodel.startup_log.finding import Finding, Named, count_range, gib, partition_layers, unexplained
@@ -23,16 +24,16 @@ def groups(log: LogValues, model: Named | None) -> Finding | None:
         return None
     slack = log.rounding_bytes("pool_bytes")
     ranges = []
-    for hybrid in (True, False):
-        for batched in batched_tokens(log):
-            low, high = (
-                lines_of(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).tokens for side in (-1, 1)
-            )
-            ranges.append((float(low), float(high)))
-            if low <= log.tokens <= high:
-                ends = count_range(low, high)
-                return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
-    expected = lines_of(log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True).tokens
+    for generation, hybrid, batched in arrangements(log):
+        pools = (log.pool_bytes - slack, log.pool_bytes + slack)
+        low, high = (lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation).tokens for pool in pools)
+        ranges.append((float(low), float(high)))
+        if low <= log.tokens <= high:
+            ends = count_range(low, high)
+            return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
+    expected = lines_of(
+        log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True, generation=next(arrangements(log))[0]
+    ).tokens
     means = say("the pool in groups of layers")
     means = say("{means}; {more}", means=means, more=unexplained(log.tokens, expected))
     agrees = verdict(model, log.tokens, ranges)
@@ -63,12 +64,21 @@ def batched_tokens(log: LogValues) -> tuple[int, ...]:
     return (int(log.max_num_batched_tokens),) if log.max_num_batched_tokens else USUAL_BATCHED_TOKENS
 
 
-def lines_of(log: LogValues, model: Named, pool_bytes: float, batched: int, *, hybrid: bool) -> printouts.Printed:
-    """The lines that the log's engine would print of a pool."""
+def arrangements(log: LogValues) -> Iterator[tuple[str, bool, int]]:
+    """What may have shaped the groups: the engine's age where the log leaves it open, the manager, a step's tokens."""
+    own = log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm"
+    ages = (own or "vllm",) if log.version is not None or own == "vllm" else ("vllm-v1", "vllm")
+    return itertools.product(ages, (True, False), batched_tokens(log))
+
+
+def lines_of(
+    log: LogValues, model: Named, pool_bytes: float, batched: int, *, hybrid: bool, generation: str
+) -> printouts.Printed:
+    """The lines that an engine of this generation would print of a pool."""
     kinds = kinds_of(log, model, hybrid=hybrid)
     return printouts.v1(
         pool_bytes, kinds, max_model_len=int(log.max_model_len or 8192), max_num_batched_tokens=batched,
-        generation=log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm", dcp=int(log.dcp or 1),
+        generation=generation, dcp=int(log.dcp or 1),
     )  # fmt: skip
 
 
@@ -78,17 +88,16 @@ def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Fi
     slack = log.rounding_bytes("pool_bytes")
     expected = 0.0
     ranges = []
-    for hybrid in (True, False):
-        for batched in batched_tokens(log):
-            low, high = (
-                lines_of(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).concurrency
-                for side in (-1, 1)
-            )
-            expected = expected or (low + high) / 2
-            ranges.append((low - CONCURRENCY_ROUNDING, high + CONCURRENCY_ROUNDING))
-            if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
-                means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
-                return Finding("concurrency", says, means, f"{low:.2f}x", True)
+    for generation, hybrid, batched in arrangements(log):
+        pools = (log.pool_bytes - slack, log.pool_bytes + slack)
+        low, high = (
+            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation).concurrency for pool in pools
+        )
+        expected = expected or (low + high) / 2
+        ranges.append((low - CONCURRENCY_ROUNDING, high + CONCURRENCY_ROUNDING))
+        if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
+            means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
+            return Finding("concurrency", says, means, f"{low:.2f}x", True)
     agrees = verdict(model, log.concurrency or 0.0, ranges)
     means = say("{means}; {more}", means=means, more=unexplained(log.concurrency or 0.0, expected))
     return Finding("concurrency", says, means, f"{expected:.2f}x", agrees)
@@ -98,7 +107,9 @@ def group_needed(log: LogValues, model: Named, says: str, means: str) -> Finding
     """What one request of full length takes of every group's blocks."""
     size = block_bytes(log, model)
     batched = batched_tokens(log)
-    lines = [lines_of(log, model, 0.0, tokens, hybrid=True) for tokens in batched]
+    lines = [
+        lines_of(log, model, 0.0, tokens, hybrid=True, generation=next(arrangements(log))[0]) for tokens in batched
+    ]
     options = [line.blocks_per_request * size for line in lines]
     slack = log.rounding_bytes("needed_bytes")
     found = log.needed_bytes or 0.0

@@ -25,6 +25,7 @@ WIDTHS = {  # of a KV value under the names of engines; blocks of 32 values of l
     "float8_e5m2": 1, "float8_e4m3fnuz": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
     "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32, "q4_1": 20 / 32, "q4_0": 18 / 32, "iq4_nl": 18 / 32,
 }  # fmt: skip
+MOST_ENGINES, MOST_COMMON = 64, MIB
 PARTITION = re.compile(r"[0-9]{1,4}(?:,[0-9]{1,4}){1,63}")
 ENGINE_OF_LINE = re.compile(r"^.{0,80}?\b(?:EngineCore_|Worker_|)DP([0-9]{1,4})(?![0-9A-Za-z])")
 
@@ -114,17 +115,21 @@ def value_bytes(kv_dtype: str | None, case: Case) -> float | None:
 
 
 def engines_of(text: str) -> dict[str, str]:
-    """The lines of each engine of one process, by its name; what no engine prints alone belongs to all."""
+    """The lines of each engine of one process, by its name; what no engine prints alone belongs to all.
+
+    All as one where there are so many engines that reading each with what is common would take too long.
+    """
     rows = text[: log_reader.LONGEST_LOG].splitlines(keepends=True)
     names = [f"DP{match[1]}" if (match := ENGINE_OF_LINE.match(row)) else "" for row in rows]
     engines = list(dict.fromkeys(name for name in names if name))
-    if len(engines) < 2:
+    common = sum(len(row) for row, name in zip(rows, names, strict=True) if not name)
+    if len(engines) < 2 or len(engines) * common > MOST_COMMON:
         return {"": text}
     parts = {
         engine: "".join(row for row, name in zip(rows, names, strict=True) if name in ("", engine))
-        for engine in engines
+        for engine in engines[:MOST_ENGINES]
     }
-    told = {engine: part for engine, part in parts.items() if not log_reader.read_log(part).empty()}
+    told = {engine: part for engine, part in parts.items() if log_reader.read_log(part).pool_bytes is not None}
     return told if len(told) > 1 else {"": text}
 
 

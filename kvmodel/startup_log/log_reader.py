@@ -15,6 +15,7 @@ from kvmodel.units import GIB, MIB
 
 LONGEST_LOG = MIB
 APART = ("engine", "version", "ranks", "pools", "assumed", "printed")  # of a reading, but no single figure
+ROUNDING = 0.5 + 1e-6  # of the last digit; 5.625 is printed as 5.62
 DEFAULTS = {"tp": 1.0, "pp": 1.0, "dcp": 1.0}  # of every engine
 
 
@@ -96,7 +97,7 @@ class LogValues:
         text = self.printed.get(name, "0.00 GiB")
         number, unit = re.split(r"\s+", text.strip())
         decimals = len(number.partition(".")[2])
-        return float(0.5 * 0.1**decimals * UNIT_BYTES[unit.lower()])
+        return float(ROUNDING * 0.1**decimals * UNIT_BYTES[unit.lower()])
 
     def names(self, setting: str) -> bool:
         """Whether the log says a setting itself."""
@@ -132,7 +133,7 @@ def read_log(text: str) -> LogValues:
         log.same_pool_utilization = float(match[3]) if match[3] else None
     _settle(log)
     if log.engine == "vllm":
-        log.engine = generation(log.version, one_line=bool(log_rules.ONE_LINE.search(plain)))
+        log.engine = generation(log.version, since_0_21=bool(log_rules.SINCE_0_21.search(plain)))
     return log
 
 
@@ -157,10 +158,10 @@ def _settle(log: LogValues) -> None:
         log.tokens, log.host_tokens = log.host_tokens, None
 
 
-def generation(version: str | None, *, one_line: bool) -> str:
+def generation(version: str | None, *, since_0_21: bool) -> str:
     """Which of vLLM's counts a V1 log follows: from 0.21 on tokens are concurrency x max_model_len."""
     parts = [int(part) for part in (version or "0.0").split(".")[:2]]
-    return "vllm" if one_line or parts >= [0, 21] else "vllm-v1"
+    return "vllm" if since_0_21 or parts >= [0, 21] else "vllm-v1"
 
 
 def _take(log: LogValues, rule: Rule, match: re.Match[str]) -> None:

@@ -159,7 +159,9 @@ ENGINES = (
     ("vllm", r"gpu_memory_utilization|GPU memory utilization|KV Cache as specified|[Vv][Ll][Ll][Mm]"),
     ("vllm", r"Engine core initialization|Mamba cache blocks"),
 )  # fmt: skip
-ONE_LINE = re.compile(r"KV cache size: [0-9,]{1,20} tokens, Maximum concurrency")  # 0.33 prints the two together
+SINCE_0_21 = re.compile(  # 0.33 prints tokens and concurrency in one line; the others are later than 0.21 too
+    r"KV cache size: [0-9,]{1,20} tokens, Maximum concurrency|default since v0\.21\.0|for consumed memory \(weights"
+)
 PROCESS = re.compile(
     r"\(((?:[A-Za-z]{1,20}_?)?(?:Worker|EngineCore|Actor)[A-Za-z0-9_]{0,40}(?: rank=[0-9]{1,4})?) pid=([0-9]{1,9})"
 )

@@ -17,16 +17,17 @@ from kvmodel.words import say
 WIDTHS = {1: "KV in 8 bits", 2: "KV in 16 bits"}
 DEGREES = (2, 4, 8, 16)
 MOST_DRAFT_LAYERS = 8
+MOST_FITS = 3  # that are said
 # A checkpoint that may say itself how its KV is kept: then "auto" is not the model's 16 bits.
 QUANTIZED = re.compile(r"fp8|fp4|int[48]|w[48]a|awq|gptq|quant|modelopt|kv|^[./~]", re.IGNORECASE)
 
 
 def fitting(log: LogValues, model: Named, low: float, high: float) -> str | None:
     """The open settings with which one rank's bytes per token lie between these, in words; None where none do."""
-    for changed, model_changed, words in variants(log, model):
-        if low <= rank_rate(changed, model_changed) <= high:
-            return say("fits with {settings}, which the log does not name", settings=words)
-    return None
+    fits = [words for changed, named, words in variants(log, model) if low <= rank_rate(changed, named) <= high]
+    if not fits:
+        return None
+    return say("fits with {settings}, which the log does not name", settings=say(" or ").join(fits[:MOST_FITS]))
 
 
 def variants(log: LogValues, model: Named) -> Iterator[tuple[LogValues, Named, str]]:

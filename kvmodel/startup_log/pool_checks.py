@@ -26,7 +26,7 @@ from kvmodel.units import format_bytes, format_count
 from kvmodel.words import say
 
 MOST_GROUPS = 64  # of layers that share a pool: concurrency is at most so many times tokens / length
-SMALLEST_RANK = 0.5  # of the printed pool: ranks are GPUs of one kind
+SMALLEST_RANK = 0.75  # of the printed pool: ranks are GPUs of one kind
 
 
 def pool_against_tokens(log: LogValues, rate: float | None, model: Named | None) -> Finding | None:
@@ -70,6 +70,14 @@ def of_open_stage(log: LogValues, model: Named | None, low: float) -> bool:
     return low <= rank_rate(log, model, stages=1)
 
 
+def of_open_stage_exactly(log: LogValues, model: Named | None, low: float, high: float) -> bool:
+    """As :func:`of_open_stage`, for a need that is not rounded by ranks: a whole number of layers must give it."""
+    if model is None or not of_open_stage(log, model, low) or len(model.layers) != 1:
+        return of_open_stage(log, model, low)
+    layer = rank_rate(log, model, stages=1) / model.layers[0].layers
+    return math.floor(high / layer) >= math.ceil(low / layer)
+
+
 def concurrency(log: LogValues, model: Named | None) -> Finding | None:
     """Requests of full length: tokens / length where all layers grow alike, else blocks / blocks of one request."""
     tokens = pool_tokens(log)
@@ -77,17 +85,20 @@ def concurrency(log: LogValues, model: Named | None) -> Finding | None:
         return None
     says, length = f"{log.concurrency:g}x", log.max_model_len
     means = say("requests of {tokens} tokens that fit at once", tokens=format_count(length))
-    if log.engine == "vllm-v1" and model is not None and not has_plain_layers(model):
+    in_groups = log.engine == "vllm-v1" and model is not None and not has_plain_layers(model)
+    if tokens is not None and not (in_groups and log.version is not None):
+        block = block_size(log)
+        whole = math.ceil(length / block) * block  # V1 counts whole blocks a request
+        low, high = sorted((tokens / whole, tokens / length))
+        if low - CONCURRENCY_ROUNDING <= log.concurrency <= high + 1 / length + CONCURRENCY_ROUNDING:
+            return Finding("concurrency", says, means, f"{high:.2f}x", True)
+        if log.concurrency < tokens / (whole + 2 * block) - CONCURRENCY_ROUNDING:  # a window holds one block more
+            return Finding("concurrency", says, means, f"{high:.2f}x", False)
+    if in_groups and model is not None:
         return group_concurrency(log, model, says, means)
     if tokens is None:
         return Finding("concurrency", says, means)
-    block = block_size(log)
-    whole = math.ceil(length / block) * block  # V1 counts whole blocks a request
-    low, high = sorted((tokens / whole, tokens / length))
-    least, most = low - CONCURRENCY_ROUNDING, high + 1 / length + CONCURRENCY_ROUNDING
-    if least <= log.concurrency <= most:
-        return Finding("concurrency", says, means, f"{high:.2f}x", True)
-    if log.engine == "vllm-v1" and model is None and high < log.concurrency <= MOST_GROUPS * high:
+    if log.engine == "vllm-v1" and model is None and log.concurrency <= MOST_GROUPS * high:
         more = say("not checked: tokens / length is not this for a model with windows or states")
         return Finding("concurrency", says, say("{means}; {more}", means=means, more=more))
     return Finding("concurrency", says, means, f"{high:.2f}x", False)
@@ -121,7 +132,7 @@ def needed(log: LogValues, model: Named | None, rate: float | None) -> Finding |
     cause = fitting(log, model, low, high) if model else None
     difference = unexplained(log.needed_bytes, rate * tokens)
     means = say("{means}; {more}", means=means, more=cause or difference)
-    stage = of_open_stage(log, model, low)
+    stage = of_open_stage_exactly(log, model, low, high)
     agrees = None if cause or stage or not is_plain(log, model) else False
     return Finding("needed", says, means, gib(rate * tokens), agrees)
 
