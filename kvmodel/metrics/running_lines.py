@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvmodel.metrics import log_times
-from kvmodel.metrics.running_line_forms import RANKS, Line, line_of
+from kvmodel.metrics.running_line_forms import RANKS, READERS, Line, line_of
 from kvmodel.metrics.server_state import Engine, Server
 from kvmodel.units import MIB
 from kvmodel.words import say
@@ -27,6 +27,8 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
     The seconds are None without times. Engines (data-parallel ranks) are told apart; of ranks that print the same
     requests the lowest counts.
     """
+    if not any(marker in text for marker, _ in READERS):
+        return None
     rows = text[:LONGEST_TEXT].splitlines()
     found = [line for row in rows if (line := line_of(row[:LONGEST_LINE])) is not None]
     if not found:

@@ -119,6 +119,8 @@ def engines_of(text: str) -> dict[str, str]:
 
     All as one where there are so many engines that reading each with what is common would take too long.
     """
+    if "DP" not in text:
+        return {"": text}
     rows = text[: log_reader.LONGEST_LOG].splitlines(keepends=True)
     names = [f"DP{match[1]}" if (match := ENGINE_OF_LINE.match(row)) else "" for row in rows]
     engines = list(dict.fromkeys(name for name in names if name))

@@ -93,7 +93,7 @@ RULES = (
     _rule(rf"tokens per block(?:=|: ){N}", "block_tokens"),
     _rule(rf"max tokens in paged kv cache: total: {S}, available: {S}", "total_bytes", "left_bytes"),
     _rule(rf"Loaded engine size: {S}", "weight_bytes"),
-    _rule(rf"[Tt]hey are reduced to {N}", "longest_tokens"),
+    _rule(rf"hey are reduced to {N}", "longest_tokens"),
     # llama.cpp
     _rule(rf"(?:KV self size|llama_kv_cache\w{{0,20}}: size)\s*=\s*{S}(?: \(\s*{N} cells)?", "pool_bytes", "tokens"),
 )  # fmt: skip
@@ -120,13 +120,15 @@ SETTING = re.compile(  # not "`--kv-cache-memory=...`", which vLLM only recommen
     + r")['\"]?(?:\s{0,3}[=:]\s{0,3}|\s{1,3})['\"]?([0-9]{1,15}(?:\.[0-9]{1,9})?)([kKmMgG]?)\b"
 )
 SUFFIX = {"": 1, "k": 1000, "K": KIB, "m": 10**6, "M": MIB, "g": 10**9, "G": GIB}
+VERSION = r"([0-9]{1,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)"
 NAME = r"[^'\"\s,)}]{1,200}"
 WORDS = {
     "model": (
-        rf"config: model=['\"]({NAME})['\"]", rf"\bmodel_path=['\"]({NAME})['\"]",
+        rf"config: model=['\"]({NAME})['\"]", rf"[(\s,]model_path=['\"]({NAME})['\"]",
         rf"['\"]model(?:_path)?['\"]: ['\"]({NAME})['\"]",
-        rf"\bmodel=['\"]({NAME})['\"]", rf"--model(?:-path)?[= ]({NAME})", rf"\b(?:vllm|trtllm-) ?serve ([^-\s]{NAME})",
-        rf"Starting to load model ({NAME}?)\.\.\.", rf"(?m)^\s{{0,20}}model: ({NAME})",
+        rf"[(\s,]model=['\"]({NAME})['\"]", rf"--model(?:-path)?[= ]({NAME})",
+        rf"vllm serve ([^-\s]{NAME})", rf"trtllm-serve ([^-\s]{NAME})",
+        rf"Starting to load model ({NAME}?)\.\.\.", rf"(?m)^[ -]{{0,20}}model: ({NAME})",
     ),
     "kv_dtype": (
         r"KV Cache is allocated\. dtype: (?:torch\.)?([a-z0-9_]{2,24})",
@@ -141,8 +143,8 @@ WORDS = {
     ),
     "partition": (r"VLLM_PP_LAYER_PARTITION['\"]?\s{0,3}[=:]\s{0,3}['\"]?([0-9]{1,4}(?:, ?[0-9]{1,4}){1,63})",),
     "version": (
-        r"(?:LLM engine \(|(?:vLLM API server|vLLM|TensorRT-LLM|[█▀▄] {0,9}) version:? )v?"
-        r"([0-9]{1,4}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)",
+        rf"LLM engine \(v?{VERSION}", rf"vLLM API server version v?{VERSION}", rf"vLLM version:? v?{VERSION}",
+        rf"TensorRT-LLM version:? v?{VERSION}", rf"[█▀▄] {{1,9}}version v?{VERSION}",
     ),
 }  # fmt: skip
 ALL_SETTINGS = re.compile(
