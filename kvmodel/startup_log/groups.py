@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kvmodel.memory import printouts
 from kvmodel.startup_log.finding import Finding, Named, count_range, gib, partition_layers, unexplained
@@ -105,26 +106,39 @@ def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Fi
 
 def group_needed(log: LogValues, model: Named, says: str, means: str) -> Finding:
     """What one request of full length takes of every group's blocks."""
-    size = block_bytes(log, model)
-    batched = batched_tokens(log)
-    lines = [
-        lines_of(log, model, 0.0, tokens, hybrid=True, generation=next(arrangements(log))[0]) for tokens in batched
-    ]
-    options = [line.blocks_per_request * size for line in lines]
+    options, whole, of_stage = group_needs(log, model), group_needs(log, model, stages=1), group_stage_need(log, model)
     slack = log.rounding_bytes("needed_bytes")
     found = log.needed_bytes or 0.0
     if any(abs(option - found) <= slack for option in options):
         return Finding("needed", says, means, gib(options[0]), True)
+    if of_stage is not None:
+        more = say("the whole model, of which a stage keeps {size}", size=gib(of_stage))
+        return Finding("needed", says, say("{means}; {more}", means=means, more=more), gib(whole[0]), True)
     means = say("{means}; {more}", means=means, more=unexplained(found, options[0]))
-    agrees = verdict(model, found, [(option - slack, option + slack) for option in options])
+    open_stages = whole if (log.pp or 1) > 1 and not log.partition else []
+    agrees = verdict(model, found, [(option - slack, option + slack) for option in (*options, *open_stages)])
     return Finding("needed", says, means, gib(options[0]), agrees)
 
 
-def block_bytes(log: LogValues, model: Named) -> float:
-    """Bytes of one block of a group. [bytes]"""
-    kinds = kinds_of(log, model, hybrid=True)
-    generation = log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm"
-    return printouts.block_bytes(kinds, generation or "vllm")
+def group_stage_need(log: LogValues, model: Named) -> float | None:
+    """A stage's need where the printed one is that of the whole model, else None. [bytes]"""
+    if (log.pp or 1) <= 1 or log.needed_bytes is None:
+        return None
+    slack = log.rounding_bytes("needed_bytes")
+    pairs = zip(group_needs(log, model, stages=1), group_needs(log, model), strict=True)
+    return next((stage for whole, stage in pairs if abs(whole - log.needed_bytes) <= slack), None)
+
+
+def group_needs(log: LogValues, model: Named, *, stages: int | None = None) -> list[float]:
+    """Bytes of one request of full length on one rank, by the tokens of a step; of another number of stages. [bytes]"""
+    of_stages = log if stages is None else replace(log, pp=float(stages), partition=None)
+    generation = next(arrangements(log))[0]
+    kinds = kinds_of(of_stages, model, hybrid=True)
+    size = printouts.block_bytes(kinds, generation)
+    lines = [
+        lines_of(of_stages, model, 0.0, tokens, hybrid=True, generation=generation) for tokens in batched_tokens(log)
+    ]
+    return [line.blocks_per_request * size for line in lines]
 
 
 def kinds_of(log: LogValues, model: Named, *, hybrid: bool) -> tuple[printouts.Pages, ...]:

@@ -19,7 +19,7 @@ from kvmodel.startup_log.finding import (
     rank_rate,
     unexplained,
 )
-from kvmodel.startup_log.groups import CONCURRENCY_ROUNDING, group_concurrency, group_needed
+from kvmodel.startup_log.groups import CONCURRENCY_ROUNDING, group_concurrency, group_needed, group_stage_need
 from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.startup_log.open_settings import fitting
 from kvmodel.units import format_bytes, format_count
@@ -158,6 +158,16 @@ def longest(log: LogValues, model: Named | None) -> Finding | None:
 def request_tokens(log: LogValues) -> float:
     """Tokens of one request of full length in whole blocks."""
     return math.ceil((log.max_model_len or 0) / block_size(log)) * block_size(log)
+
+
+def stage_need(log: LogValues, model: Named | None) -> float | None:
+    """What a stage needs for one request where a refusal held the whole model against it, else None. [bytes]"""
+    if model is None or (log.pp or 1) <= 1 or log.needed_bytes is None or not log.max_model_len:
+        return None
+    if is_plain(log, model):
+        whole = whole_model_rate(log, model)
+        return None if whole is None else rank_rate(log, model) * request_tokens(log)
+    return group_stage_need(log, model)
 
 
 def whole_model_rate(log: LogValues, model: Named | None) -> float | None:

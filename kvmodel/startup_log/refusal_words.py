@@ -6,10 +6,10 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from kvmodel.startup_log.finding import Named, gib, rank_rate
+from kvmodel.startup_log.finding import Named, gib
 from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.startup_log.log_rules import UNIT_BYTES
-from kvmodel.startup_log.pool_checks import request_tokens, whole_model_rate
+from kvmodel.startup_log.pool_checks import stage_need
 from kvmodel.units import GIB, format_bytes, format_count, significant
 from kvmodel.words import say
 
@@ -26,10 +26,8 @@ class Refusal:
 
 def of_stages(found: Refusal, log: LogValues, model: Named | None) -> Refusal:
     """A refusal that held the whole model against one stage: a stage needs less, so it should start."""
-    if found.kind != "too_long" or model is None or log.pool_bytes is None or whole_model_rate(log, model) is None:
-        return found
-    need = rank_rate(log, model) * request_tokens(log)
-    if need > log.pool_bytes:
+    need = stage_need(log, model) if found.kind == "too_long" else None
+    if need is None or log.pool_bytes is None or need > log.pool_bytes:
         return found
     sizes = {"refused": found.refused, "need": gib(need), "stages": f"{log.pp:.0f}"}
     refused = say("{refused}; but that is the whole model's need: one of {stages} stages needs {need}", **sizes)

@@ -5,14 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from kvmodel import catalog
 from kvmodel.errors import CaseError
 from kvmodel.hf import config_file
 from kvmodel.inputs.case import Case
-from kvmodel.startup_log import log_answer
+from kvmodel.startup_log import groups, log_answer
+from kvmodel.startup_log.check import Named
+from kvmodel.startup_log.log_reader import read_log
 from kvmodel.texts import startup_log as texts
+from kvmodel.units import GIB
 from tests.startup_log import log_texts as logs
 
 FIELD = Path(__file__).parent / "field"
+GEMMA = Named(catalog.model("gemma-3-27b").kv_layers, 2)
 NO_BLOCKS = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 48.00 MiB. GPU 0 has a total capacity of 7.70 GiB "
@@ -207,3 +212,15 @@ def test_an_unexplained_difference_is_not_excused():
     said = answer(field("20-fp8-ds-mla.log"), model)
     assert said["consistent"]
     assert "less room" not in texts.explain_log(said)
+
+
+def test_stages_of_a_model_with_windows():
+    """Gemma 3 27B in two stages: the whole model's need in groups, which a stage has no use for."""
+    settings = "Initializing a V1 LLM engine (v0.15.1) with config: model='google/gemma-3-27b-it', pipeline_parallel_size=2, kv_cache_dtype=auto\n"
+    whole = groups.group_needs(read_log(settings + "max_seq_len=131072"), GEMMA, stages=1)[0] / GIB
+    stage = groups.group_needs(read_log(settings + "max_seq_len=131072"), GEMMA)[0] / GIB
+    said = answer(settings + logs.TOO_LONG.format(length=131072, needed=round(whole, 2), pool=10.0, longest=60000))
+    assert said["consistent"]
+    assert f"one of 2 stages needs {stage:.2f} GiB" in said["refused"]
+    other = answer(settings + logs.TOO_LONG.format(length=131072, needed=round(whole, 2) + 3, pool=10.0, longest=60000))
+    assert not other["consistent"]
