@@ -45,8 +45,19 @@ def rank_rate(log: LogValues, model: Named, *, stages: int | None = None) -> flo
     if stages is None and log.partition:
         layers, pp = partition_layers(log.partition, layers), 1
     return printouts.rank_bytes_per_token(
-        layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), pp=pp, dcp=int(log.dcp or 1)
+        layers, bytes_per_value=model.bytes_per_value, tp=attention_tp(log), pp=pp, dcp=int(log.dcp or 1)
     )
+
+
+def attention_tp(log: LogValues) -> int:
+    """Ranks that share a layer's KV heads: fewer than `tp` where each data-parallel rank has attention of its own.
+
+    Source: SGLang 0.5.23, attention tp = tp / dp; TensorRT-LLM, attention DP over all ranks.
+    """
+    tp = int(log.tp or 1)
+    if log.attention_dp is None:
+        return tp
+    return max(1, tp // int(log.dp or tp))
 
 
 def partition_layers(partition: str, layers: tuple[KvLayers, ...]) -> tuple[KvLayers, ...]:

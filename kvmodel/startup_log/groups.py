@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kvmodel.memory import printouts
-from kvmodel.startup_log.finding import Finding, Named, count_range, gib, partition_layers, unexplained
+from kvmodel.startup_log.finding import Finding, Named, attention_tp, count_range, gib, partition_layers, unexplained
 from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import format_count
 from kvmodel.words import say
@@ -145,4 +145,4 @@ def kinds_of(log: LogValues, model: Named, *, hybrid: bool) -> tuple[printouts.P
     layers, pp = model.layers, int(log.pp or 1)
     if log.partition:
         layers, pp = partition_layers(log.partition, layers), 1
-    return printouts.pages(layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), pp=pp, hybrid=hybrid)
+    return printouts.pages(layers, bytes_per_value=model.bytes_per_value, tp=attention_tp(log), pp=pp, hybrid=hybrid)

@@ -31,6 +31,7 @@ class LogValues:
     model: str | None = None
     kv_dtype: str | None = None
     draft: str | None = None
+    attention_dp: str | None = None
     partition: str | None = None
     total_bytes: float | None = None
     free_bytes: float | None = None
@@ -169,14 +170,15 @@ def _take(log: LogValues, rule: Rule, match: re.Match[str]) -> None:
     for name in rule.names:
         text = groups.pop(0)
         unit = groups.pop(0) if name in log_rules.SIZES else None
-        if text is None or name == "capture_s":
+        if text is None or name in log_rules.NOT_KEPT:
             continue
         value = float(text.replace(",", ""))
         if unit is not None:
             log.printed[name] = f"{text.replace(',', '')} {unit}"
             value *= UNIT_BYTES[unit.lower()]
-        if name == "free_gib":
-            name, value = "free_bytes", value * GIB
+        if name in log_rules.IN_GIB:
+            name, value = log_rules.IN_GIB[name], value * GIB
+            log.printed[name] = f"{text} GiB"
         setattr(log, name, value)
     if rule.names == ("gpu_blocks", "cpu_blocks"):
         log.ranks.append((log.gpu_blocks or 0.0, log.cpu_blocks or 0.0))

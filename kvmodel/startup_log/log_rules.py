@@ -56,6 +56,7 @@ RULES = (
     _rule(rf"Available KV cache memory: {S}", "pool_bytes"),
     _rule(rf"reserved {S} memory for KV Cache as specified", "pool_bytes"),
     _rule(rf"reserved {S} memory for KV Cache as specified", "pinned_bytes"),
+    _rule(rf"Explicitly set \({X}/{X}\) GiB for KV cache", "pool_gib", "node_gib"),
     _rule(rf"max seq len \({N}\),? \(?{S} KV cache is needed, which is larger than the available KV cache memory "
           rf"\({S}\)",
           "max_model_len", "needed_bytes", "pool_bytes"),
@@ -101,6 +102,8 @@ EQUIVALENT = words(
     rf"gpu-memory-utilization={X} is equivalent to --gpu-memory-utilization={X} without(?: CUDA graph memory "
     rf"profiling\. To maintain the same effective KV cache size as before, increase --gpu-memory-utilization to {X})?"
 )
+IN_GIB = {"free_gib": "free_bytes", "pool_gib": "pool_bytes"}  # their unit stands after another number
+NOT_KEPT = ("capture_s", "node_gib")
 SIZES = tuple(name for rule in RULES for name in rule.names if name.endswith("_bytes"))
 SETTINGS = {  # of an engine's own log, a dict, JSON, YAML or a command line
     "tensor_parallel_size": "tp", "tp_size": "tp", "pipeline_parallel_size": "pp", "pp_size": "pp",
@@ -140,6 +143,10 @@ WORDS = {
         r"SpeculativeConfig\(method=['\"]([\w-]{1,40})", r"speculative_algorithm=['\"]([\w-]{1,40})",
         r"speculative_config['\"]?[=:] ?['\"]?\{.{0,200}?['\"]method['\"]: ['\"]([\w-]{1,40})",
         r"speculative_model=['\"]([^'\"\s]{1,200})",
+    ),
+    "attention_dp": (  # attention of each data-parallel rank by itself, the rest split over all
+        r"enable[_-]dp[_-]attention['\"]?[=:] ?['\"]?([Tt]rue)", r"--enable-dp-(attention)",
+        r"enable_attention_dp['\"]?[=:] ?['\"]?([Tt]rue)",
     ),
     "partition": (r"VLLM_PP_LAYER_PARTITION['\"]?\s{0,3}[=:]\s{0,3}['\"]?([0-9]{1,4}(?:, ?[0-9]{1,4}){1,63})",),
     "version": (

@@ -11,6 +11,7 @@ from kvmodel.memory import printouts
 from kvmodel.startup_log.finding import (
     Finding,
     Named,
+    attention_tp,
     block_size,
     gib,
     has_plain_layers,
@@ -178,7 +179,7 @@ def whole_model_rate(log: LogValues, model: Named | None) -> float | None:
     if model is None or (log.pp or 1) <= 1 or log.needed_bytes is None or not log.max_model_len:
         return None
     rate = printouts.rank_bytes_per_token(
-        model.layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), dcp=int(log.dcp or 1)
+        model.layers, bytes_per_value=model.bytes_per_value, tp=attention_tp(log), dcp=int(log.dcp or 1)
     )
     off = abs(rate * request_tokens(log) - log.needed_bytes)
     return rate if off <= log.rounding_bytes("needed_bytes") else None

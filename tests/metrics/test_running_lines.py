@@ -15,8 +15,8 @@ V1 = (
     "{more}GPU KV cache usage: {usage}%, Prefix cache hit rate: 92.0%"
 )
 V0 = (
-    "INFO {when} metrics.py:351] Avg prompt throughput: {prompt} tokens/s, "
-    "Avg generation throughput: {output} tokens/s, Running: 5 reqs, Swapped: 2 reqs, Pending: 3 reqs, GPU KV cache usage: 87.0%, CPU KV cache usage: 10.0%."
+    "INFO {when} metrics.py:351] Avg prompt throughput: {prompt} tokens/s, Avg generation throughput: {output} "
+    "tokens/s, Running: 5 reqs, Swapped: 2 reqs, Pending: 3 reqs, GPU KV cache usage: 87.0%, CPU KV cache usage: 10.0%."
 )
 PREEMPTED = (
     "WARNING 08-20 10:18:39 scheduler.py:1141] Sequence group 147 is preempted by PreemptionMode.RECOMPUTE mode "

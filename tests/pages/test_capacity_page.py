@@ -217,6 +217,24 @@ def test_what_is_no_log_gets_a_sentence(text: str, sentence: str):
     assert sentence in error.value.replace("\\", "")
 
 
+def test_a_refusal_is_said_first_and_nothing_is_called_in_order():
+    at = explained(
+        "The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache "
+        "(7344)."
+    )
+    (error,) = at.error
+    assert "0.22 of one request of 32,768" in error.value
+    assert "max-model-len 7344" in error.value
+    assert not at.success
+
+
+def test_a_difference_that_is_not_explained_is_no_contradiction():
+    text = "Available KV cache memory: 10.55 GiB\nGPU KV cache size: 230,528 tokens"
+    at = explained(text, model="qwen3-30b-a3b", gpu="h100-sxm5-80gb")
+    assert [element.value for element in at.info] == [prose.label("capacity", "log_open")]
+    assert prose.label("capacity", "log_mark.unexplained") in [row[-1] for row in visit.cells(visit.tables(at)[1])]
+
+
 def test_markup_in_a_log_stays_text():
     evil = "model='[x](http://192.0.2.1/)<img>' GPU KV cache size: 1,000 tokens Available KV cache memory: 1.00 GiB"
     at = explained(evil)

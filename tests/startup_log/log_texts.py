@@ -90,3 +90,17 @@ INFO llm_engine.py:237] Initializing an LLM engine (v0.6.4) with config: model='
 INFO gpu_executor.py:122] # GPU blocks: 1952, # CPU blocks: 2048
 INFO gpu_executor.py:126] Maximum concurrency for 20000 tokens per request: 1.56x
 """
+DATA_PARALLEL_ATTENTION = """\
+[2026-08-20 10:00:00] server_args=ServerArgs(model_path='Qwen/Qwen3-8B', tp_size=2, dp_size=2, kv_cache_dtype='auto', enable_dp_attention=True)
+[2026-08-20 10:00:01 DP0 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 100000, K size: 6.87 GB, V size: 6.87 GB
+[2026-08-20 10:00:01 DP1 TP1] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 90000, K size: 6.18 GB, V size: 6.18 GB
+"""
+CPU_ENGINE = """\
+(Worker pid=90) INFO 09-23 07:05:04 [cpu_worker.py:271] Explicitly set (0.25/15.84) GiB for KV cache on node 0.
+INFO CPU KV cache size: 2,320 tokens, Maximum concurrency for 1,024 tokens per request: 2.27x
+Initializing a V1 LLM engine (v0.30.0) with config: model='Qwen/Qwen3-0.6B', max_seq_len=1024, kv_cache_dtype=auto
+"""
+LLAMA_CPP = """\
+llama_model_loader: - type  f32:   66 tensors
+llama_kv_cache: size = 2176.00 MiB ( 32768 cells,  32 layers,  1/1 seqs), K (q8_0): 1088.00 MiB, V (q8_0): 1088.00 MiB
+"""

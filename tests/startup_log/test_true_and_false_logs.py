@@ -42,6 +42,9 @@ def agreed(said):
         (logs.OVERRIDE, "qwen3-8b", {"concurrency"}),
         (logs.SGLANG, None, {"pool"}),
         (logs.TRT, None, {"gpu_blocks"}),
+        (logs.DATA_PARALLEL_ATTENTION, None, {"pool"}),
+        (logs.CPU_ENGINE, None, {"pool", "concurrency"}),
+        (logs.LLAMA_CPP, "llama-3.1-8b", {"pool"}),
         (logs.DATA_PARALLEL, None, {"pool", "concurrency"}),
         (logs.WINDOWS, "gemma-3-27b", {"tokens", "concurrency"}),
         (logs.WINDOWS, None, set()),
@@ -83,6 +86,8 @@ def test_a_true_log_is_not_impossible(text, model, figures):
         pytest.param(logs.SGLANG.replace("204800", "240800"), None, "pool", id="tokens, SGLang"),
         pytest.param(logs.SGLANG.replace("bfloat16, #", "float8_e4m3fn, #"), None, "pool", id="8 bits, SGLang"),
         pytest.param(logs.TRT.replace("4607", "4670"), None, "gpu_blocks", id="blocks, TensorRT-LLM"),
+        pytest.param(logs.LLAMA_CPP, "llama-3.2-1b", "pool", id="another model, llama.cpp"),
+        pytest.param(logs.LLAMA_CPP.replace("q8_0", "f16"), "llama-3.1-8b", "pool", id="16 bits, llama.cpp"),
         pytest.param(logs.V0.replace("# GPU blocks: 1952", "# GPU blocks: 1592"), None, "pool", id="blocks, V0"),
         pytest.param(logs.V0.replace("CPU blocks: 2048", "CPU blocks: 2000"), None, "cpu_blocks", id="CPU blocks, V0"),
         pytest.param(logs.V0.replace("kv_cache_size=3.81", "kv_cache_size=4.81"), None, "budget", id="budget, V0"),
@@ -172,3 +177,11 @@ def test_an_unknown_type_of_kv_is_named_and_nothing_is_held_against_the_model():
     assert said["consistent"]
     assert said["findings"][0]["figure"] == "kv_dtype"
     assert said["model_bytes_per_token"] is None
+
+
+def test_the_budget_of_v1_gives_pool_and_tokens():
+    said = answer(BUDGET)
+    low, high = said["implied_bytes_per_token"]
+    assert (round(low), round(high)) == (147_423, 147_472)
+    (budget,) = [finding for finding in said["findings"] if finding["figure"] == "budget"]
+    assert (budget["printed"], budget["expected"]) == ("36.88 GiB", "36.89 GiB")
