@@ -167,6 +167,8 @@ def generation(version: str | None, *, since_0_21: bool) -> str:
 
 def _take(log: LogValues, rule: Rule, match: re.Match[str]) -> None:
     groups = list(match.groups())
+    if _is_smaller_part(log, rule, match):
+        return
     for name in rule.names:
         text = groups.pop(0)
         unit = groups.pop(0) if name in log_rules.SIZES else None
@@ -182,6 +184,16 @@ def _take(log: LogValues, rule: Rule, match: re.Match[str]) -> None:
         setattr(log, name, value)
     if rule.names == ("gpu_blocks", "cpu_blocks"):
         log.ranks.append((log.gpu_blocks or 0.0, log.cpu_blocks or 0.0))
+
+
+def _is_smaller_part(log: LogValues, rule: Rule, match: re.Match[str]) -> bool:
+    """Whether a line is of the draft beside the model: SGLang prints both, with the same tokens, in any order."""
+    if rule.names == ("weight_bytes",):
+        return float(match[1].replace(",", "")) * UNIT_BYTES[match[2].lower()] < (log.weight_bytes or 0.0)
+    if rule.names[0] != "tokens" or len(rule.names) == 1 or float(match[1].replace(",", "")) != log.tokens:
+        return False
+    of_first = float(match[2].replace(",", "")) * UNIT_BYTES[match[3].lower()]
+    return of_first < (getattr(log, rule.names[1]) or 0.0)
 
 
 def _keep_pool(log: LogValues, plain: str, match: re.Match[str]) -> None:

@@ -104,3 +104,21 @@ LLAMA_CPP = """\
 llama_model_loader: - type  f32:   66 tensors
 llama_kv_cache: size = 2176.00 MiB ( 32768 cells,  32 layers,  1/1 seqs), K (q8_0): 1088.00 MiB, V (q8_0): 1088.00 MiB
 """
+DRAFT_BESIDE = """\
+[2026-08-28 21:32:38 TP0] Load weight end. elapsed=7.55 s, type=LlamaForCausalLM, avail mem=29.01 GB, mem usage=15.06 GB.
+[2026-08-28 21:34:13 TP0] Load weight end. elapsed=4.49 s, type=LlamaForCausalLMEagle3, avail mem=30.67 GB, mem usage=-1.86 GB.
+[2026-08-28 21:34:15 TP0] server_args=ServerArgs(model_path='meta-llama/Llama-3.1-8B-Instruct', tp_size=1, kv_cache_dtype='auto', speculative_algorithm='EAGLE3')
+[2026-08-28 21:34:15 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 163840, K size: 10.00 GB, V size: 10.00 GB
+[2026-08-28 21:34:16 TP0] KV Cache is allocated. dtype: torch.bfloat16, #tokens: 163840, K size: 0.31 GB, V size: 0.31 GB
+"""
+DRAFT_INSIDE = (
+    ENGINE.format(version="0.9.2", model="meta-llama/Llama-3.1-8B-Instruct", tp=1).replace(
+        "speculative_config=None",
+        "speculative_config=SpeculativeConfig(method='eagle', model='org/draft', num_spec_tokens=2)",
+    )
+    + """\
+INFO Available KV cache memory: 51.63 GiB
+INFO GPU KV cache size: 410,128 tokens
+INFO Maximum concurrency for 131,072 tokens per request: 3.13x
+"""
+)

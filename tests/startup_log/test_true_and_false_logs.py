@@ -42,6 +42,8 @@ def agreed(said):
         (logs.OVERRIDE, "qwen3-8b", {"concurrency"}),
         (logs.SGLANG, None, {"pool"}),
         (logs.TRT, None, {"gpu_blocks"}),
+        (logs.DRAFT_BESIDE, None, {"pool"}),
+        (logs.DRAFT_INSIDE, None, {"concurrency"}),
         (logs.DATA_PARALLEL_ATTENTION, None, {"pool"}),
         (logs.CPU_ENGINE, None, {"pool", "concurrency"}),
         (logs.LLAMA_CPP, "llama-3.1-8b", {"pool"}),
@@ -113,6 +115,18 @@ def test_what_a_log_leaves_open_is_named():
     assert "fits with KV in 8 bits or tensor parallel over 2 GPUs, which the log does not name" in pool["means"]
     assert agreed(answer(logs.EIGHT_BITS, "qwen3-30b-a3b", kv_dtype="fp8")) == {"pool", "concurrency"}
     assert agreed(answer(logs.EIGHT_BITS, "qwen3-30b-a3b", tp=2)) == {"pool", "concurrency"}
+
+
+def test_a_draft_that_the_log_names_explains_its_layers():
+    (pool,) = [each for each in answer(logs.DRAFT_INSIDE)["findings"] if each["figure"] == "pool"]
+    assert "layers of a draft beside the model's: 1" in pool["means"]
+    assert not answer(logs.DRAFT_INSIDE.replace("SpeculativeConfig(method='eagle', model='org/draft', ", "None, ("))[
+        "consistent"
+    ]
+
+
+def test_weights_are_those_of_the_model_and_not_of_its_draft():
+    assert answer(logs.DRAFT_BESIDE)["figures"]["weight_bytes"] == pytest.approx(15.06 * 2**30)
 
 
 def test_one_ranks_pool_gives_no_cause_but_a_size():
