@@ -89,9 +89,9 @@ class LogValues:
         return {name: value for name, value in values.items() if value not in (None, [], {}) and name not in left_out}
 
     def empty(self) -> bool:
-        """Whether no figure was there, whatever else the lines say."""
-        settings = {*log_rules.SETTINGS.values(), *log_rules.WORDS, "engine", "version"} - {"block_tokens"}
-        return not set(self.values()) - settings - {"block_tokens"}
+        """Whether no figure was there, whatever the lines say of settings."""
+        settings = {*log_rules.SETTINGS.values(), *log_rules.WORDS, "engine", "version"}
+        return not set(self.values()) - settings
 
     def rounding_bytes(self, name: str) -> float:
         """Half of the last digit that a size was printed with. [bytes]"""
