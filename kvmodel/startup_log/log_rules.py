@@ -136,6 +136,7 @@ WORDS = {
     "kv_dtype": (
         r"KV Cache is allocated\. dtype: (?:torch\.)?([a-z0-9_]{2,24})",
         r"kv[_-]cache[_-]dtype['\"]?(?:\s{0,3}[=:]\s{0,3}|\s)['\"]?(?:torch\.)?(?!auto|None|null)([a-z0-9_]{2,24})",
+        r"(?:kv_cache_config|KvCacheConfig)[^\x00]{0,300}?\bdtype['\"]?\s?[=:]\s?['\"]?(?!auto|None|null)([a-z0-9_]{2,24})",
         r"llama_kv_cache.{0,160}?K \(([a-z0-9_]{2,8})\)", r"Using (fp8)(?:_e\wm\w)? data type to store kv cache",
         r"kv[_-]cache[_-]dtype['\"]?(?:\s{0,3}[=:]\s{0,3}|\s)['\"]?(auto)",
     ),

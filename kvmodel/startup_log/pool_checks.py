@@ -157,8 +157,9 @@ def longest(log: LogValues, model: Named | None) -> Finding | None:
     expected = format_count(log.pool_bytes / log.needed_bytes * tokens)
     if least <= log.longest_tokens <= most:
         return Finding("longest", says, means, expected, True)
-    agrees = False if model is not None and is_plain(log, model) else None
-    return Finding("longest", says, means, expected, agrees)
+    if model is None or not is_plain(log, model):
+        return Finding("longest", says, means)  # with windows or states a need is no multiple of its length
+    return Finding("longest", says, means, expected, False)
 
 
 def request_tokens(log: LogValues) -> float:

@@ -122,3 +122,7 @@ INFO GPU KV cache size: 410,128 tokens
 INFO Maximum concurrency for 131,072 tokens per request: 3.13x
 """
 )
+TRT_SETTINGS = """\
+[TRT-LLM] [I] LLM Args: {'model': 'Qwen/Qwen3-8B', 'tensor_parallel_size': 1, 'kv_cache_config': {'enable_block_reuse': True, 'dtype': 'fp8', 'tokens_per_block': 32}}
+[TensorRT-LLM][INFO] [MemUsageChange] Allocated 9.00 GiB for max tokens in paged KV cache (131072).
+"""
