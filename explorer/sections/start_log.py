@@ -21,6 +21,7 @@ from kvmodel.units import format_bytes, format_count
 TEXT = "log_text"
 COLUMNS = ("figure", "printed", "means", "expected", "agrees")
 MARKS = {True: "agrees", False: "wrong", None: "unchecked"}
+REFUSED = "refused"  # a finding that stands above the table
 Answer = dict[str, Any]
 
 
@@ -72,10 +73,7 @@ def explain(answer: Answer) -> None:
     against = {"engine": prose.escaped(engine), "model": answer["label"]}
     by_name = catalog.model_id(str(answer["figures"].get("model", ""))) == answer["model"]
     st.markdown(prose.text("capacity", "log_against_named" if by_name else "log_against_chosen", against))
-    if answer["consistent"]:
-        st.success(prose.label("capacity", "log_good"))
-    else:
-        st.error(prose.label("capacity", "log_bad"))
+    verdict(answer)
     implied_range, model_bytes = answer["implied_bytes_per_token"], answer["model_bytes_per_token"]
     if implied_range and model_bytes:
         low, high = map(format_count, implied_range)
@@ -84,14 +82,33 @@ def explain(answer: Answer) -> None:
     values_table(answer)
 
 
+def verdict(answer: Answer) -> None:
+    """Why the server did not start, where that is said; and whether the figures can all be true."""
+    if answer["refused"] is not None:
+        words = {name: prose.escaped(answer[name]) for name in ("refused", "mend")}
+        st.error(prose.text("capacity", "log_stopped" if answer["after_start"] else "log_refused", words))
+    if not answer["consistent"]:
+        st.error(prose.label("capacity", "log_bad"))
+    elif any(mark_of(finding) == "unexplained" for finding in answer["findings"]):
+        st.info(prose.label("capacity", "log_open"))
+    elif answer["refused"] is None:
+        st.success(prose.label("capacity", "log_good"))
+
+
+def mark_of(finding: dict[str, Any]) -> str:
+    """The word for a finding: one with an expectation that nothing contradicts or confirms is not explained."""
+    return "unexplained" if finding["agrees"] is None and finding["expected"] else MARKS[finding["agrees"]]
+
+
 def checks(answer: Answer) -> None:
     rows = [
         [
             prose.label("capacity", f"finding.{finding['figure']}"),
             *(prose.escaped(finding[cell]) for cell in ("printed", "means", "expected")),
-            prose.label("capacity", f"log_mark.{MARKS[finding['agrees']]}"),
+            prose.label("capacity", f"log_mark.{mark_of(finding)}"),
         ]
         for finding in answer["findings"]
+        if finding["figure"] != REFUSED
     ]
     if rows:
         header = [prose.label("capacity", f"log_column.{column}") for column in COLUMNS]

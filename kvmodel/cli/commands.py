@@ -238,7 +238,7 @@ COMMANDS = {
     "explain-log": Command(
         "each figure of an engine's start-up log explained, and held against the model",
         "tests/data/pool_logs/vllm-0.6.4.log --model llama-3.1-8b", explain_log, ("kv_dtype", "tp"),
-        ("model", "pp", "dcp", *questions.CONFIG),
+        ("model", "pp", "pp_partition", "dcp", *questions.CONFIG),
         words=("file",), texts=startup_log_texts,
     ),
     "diagnose": Command(

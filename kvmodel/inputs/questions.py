@@ -86,6 +86,7 @@ INPUTS = {
     "assume_defaults": Input("accept the class's defaults for dimensions that the config.json leaves out", switch()),
     "draft_layers": Input("layers of a draft (EAGLE, MTP) that keep KV beside the model's own", whole(0, 8), 0),
     "pp": Input("pipeline stages", whole(1, 64), 1),
+    "pp_partition": Input("layers of each stage, where they differ", text("numbers such as 23,23,24,22")),
     "dcp": Input("ranks that share out the tokens of a request (decode context parallel)", whole(1, 64), 1),
     "swap_gib": Input("host memory for swapped blocks of each GPU, vLLM V0", number(0, 100_000), 4),
     "offload_gib": Input("host memory for an offload pool, of all GPUs together", number(0, 1_000_000)),

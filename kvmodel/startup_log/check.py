@@ -5,7 +5,6 @@ Printed figures are rounded, so each check compares ranges: a figure agrees when
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from kvmodel.startup_log.finding import (
@@ -15,11 +14,12 @@ from kvmodel.startup_log.finding import (
     gib,
     has_plain_layers,
     implied_bytes_per_token,
-    pool_tokens,
     rank_rate,
 )
-from kvmodel.startup_log.groups import CONCURRENCY_ROUNDING, group_concurrency, group_needed, groups
+from kvmodel.startup_log.groups import groups
 from kvmodel.startup_log.log_reader import LogValues
+from kvmodel.startup_log.open_settings import fitting
+from kvmodel.startup_log.pool_checks import concurrency, longest, needed, pool_against_tokens
 from kvmodel.units import GIB, format_bytes, format_count
 from kvmodel.words import say
 
@@ -39,14 +39,17 @@ def check(log: LogValues, model: Named | None = None, *, bytes_per_token: float 
         rate = rank_rate(log, model)
     findings = [
         budget(log),
-        pool_against_tokens(log, rate),
+        pool_against_tokens(log, rate, model),
         groups(log, model) if model is not None and rate is None else None,
-        cpu_blocks(log, rate),
+        cpu_blocks(log, rate, model),
         concurrency(log, model),
         block_identity(log),
         states(log, model),
         needed(log, model, rate),
-        weights(log),
+        longest(log, model),
+        weights(log, model),
+        graphs(log),
+        host_pool(log),
     ]
     return [finding for finding in findings if finding is not None]
 
@@ -56,33 +59,13 @@ def consistent(findings: Sequence[Finding]) -> bool:
     return all(finding.agrees is not False for finding in findings)
 
 
-def pool_against_tokens(log: LogValues, rate: float | None) -> Finding | None:
-    """The pool's size against its tokens, and both against the model's bytes per token."""
-    implied, tokens = implied_bytes_per_token(log), pool_tokens(log)
-    if implied is None or tokens is None:
-        return None
-    low, high = implied
-    says = say("{size} for {tokens} tokens", size=format_bytes(log.pool_bytes or 0), tokens=format_count(tokens))
-    ends = {"low": format_count(low), "high": format_count(high)}
-    means = say("{low} to {high} bytes a token on one GPU", **ends)
-    if rate is None:
-        return Finding("pool", says, means)
-    agrees, expected = low <= rate <= high, say("{rate} bytes a token", rate=format_count(rate))
-    if not agrees and (log.tp or 1) * (log.pp or 1) > 1 and rate < high and rate >= 0.5 * low:
-        means = say(
-            "{means}; one rank's pool is printed, but the smallest rank decides: another had less room", means=means
-        )
-        return Finding("pool", says, means, expected, None)
-    return Finding("pool", says, means, expected, agrees)
-
-
-def cpu_blocks(log: LogValues, rate: float | None) -> Finding | None:
+def cpu_blocks(log: LogValues, rate: float | None, model: Named | None) -> Finding | None:
     """V0's CPU blocks = floor(swap space / block): the model's size, free of what the GPU does."""
     if log.cpu_blocks is None or (log.cpu_blocks == 0 and not log.swap_gib):
         return None
     says = format_count(log.cpu_blocks)
+    swap = (log.swap_gib or 4) * GIB
     if rate is None:
-        swap = (log.swap_gib or 4) * GIB
         high = swap / max(log.cpu_blocks, 1) / block_size(log)
         ends = {"high": format_count(high), "swap": format_bytes(swap)}
         return Finding("cpu_blocks", says, say("at most {high} bytes a token, if {swap} are swap", **ends))
@@ -96,25 +79,14 @@ def cpu_blocks(log: LogValues, rate: float | None) -> Finding | None:
         return Finding("cpu_blocks", says, means, usual, bool(sizes))
     expected = int(log.swap_gib * GIB // block)
     means = say("{size:g} GiB of swap space in blocks of {block}", size=log.swap_gib, block=format_bytes(block))
-    return Finding("cpu_blocks", says, means, f"{expected:,}", expected == log.cpu_blocks)
-
-
-def concurrency(log: LogValues, model: Named | None) -> Finding | None:
-    """Requests of full length: tokens / length where all layers grow alike, else blocks / blocks of one request."""
-    tokens = pool_tokens(log)
-    if log.concurrency is None or not log.max_model_len:
-        return None
-    says, length = f"{log.concurrency:g}x", log.max_model_len
-    means = say("requests of {tokens} tokens that fit at once", tokens=format_count(length))
-    if log.engine == "vllm-v1" and model is not None and not has_plain_layers(model):
-        return group_concurrency(log, model, says, means)
-    if tokens is None:
-        return Finding("concurrency", says, means)
-    block = block_size(log)
-    whole = math.ceil(length / block) * block  # V1 counts whole blocks a request
-    low, high = sorted((tokens / whole, tokens / length))
-    agrees = low - CONCURRENCY_ROUNDING <= log.concurrency <= high + (1 / length) + CONCURRENCY_ROUNDING
-    return Finding("concurrency", says, means, f"{high:.2f}x", agrees)
+    if expected == log.cpu_blocks:
+        return Finding("cpu_blocks", says, means, f"{expected:,}", True)
+    per_token = swap / block_size(log)
+    low, high = per_token / (log.cpu_blocks + 1), per_token / max(log.cpu_blocks, 1)
+    cause = fitting(log, model, low, high) if model else None
+    if cause:
+        return Finding("cpu_blocks", says, say("{means}; {more}", means=means, more=cause), f"{expected:,}")
+    return Finding("cpu_blocks", says, means, f"{expected:,}", False)
 
 
 def states(log: LogValues, model: Named | None) -> Finding | None:
@@ -146,26 +118,56 @@ def block_identity(log: LogValues) -> Finding | None:
     )  # fmt: skip
 
 
-def weights(log: LogValues) -> Finding | None:
+def weights(log: LogValues, model: Named | None) -> Finding | None:
+    """Weights as loaded; engines pad and repack them, so no size of theirs contradicts the file's."""
     if log.weight_bytes is None:
         return None
-    return Finding("weights", format_bytes(log.weight_bytes), say("weights on one GPU, as loaded"))
+    means = say("weights on one GPU, as loaded")
+    if model is None or not model.weight_bytes:
+        return Finding("weights", format_bytes(log.weight_bytes), means)
+    of_file = model.weight_bytes / ((log.tp or 1) * (log.pp or 1))
+    more = say("{size} of them in the model's file", size=gib(of_file))
+    return Finding("weights", gib(log.weight_bytes), say("{means}; {more}", means=means, more=more))
 
 
 def budget(log: LogValues) -> Finding | None:
-    """V0: pool = total x utilisation - weights - other - activation peak; the printed utilisation is rounded."""
+    """Pool = total x utilisation - weights - other - activation peak; CUDA graphs lie outside, or in the peak."""
+    if log.usable_bytes is not None and log.in_use_bytes is not None:
+        return budget_of_v1(log, log.usable_bytes, log.in_use_bytes)
     spent = spent_bytes(log)
     usable, slack = log.usable_bytes, BUDGET_ROUNDING_BYTES
     if usable is None and log.total_bytes is not None and log.utilization is not None:
         usable = log.total_bytes * log.utilization
         rounded = len(f"{log.utilization:g}".partition(".")[2]) <= 2
         slack += log.total_bytes * UTILIZATION_ROUNDING if rounded and log.utilization not in (0.9, 0.92) else 0.0
-    if usable is None or spent is None or log.pool_bytes is None:
+    if usable is None or spent is None or log.pool_bytes is None or is_set_by_hand(log):
         return None
     expected = usable - spent
     means = say("total x utilisation, less weights, other memory and the activation peak")
     agrees = abs(expected - log.pool_bytes) <= slack
     return Finding("budget", gib(log.pool_bytes), means, gib(expected), agrees)
+
+
+def budget_of_v1(log: LogValues, usable: float, in_use: float) -> Finding | None:
+    """As :func:`budget`, of V1's line after the graphs were captured: one rank's figures, all in one sentence."""
+    weight_and_other = log.consumed_bytes
+    if weight_and_other is None and log.weight_bytes is not None:
+        weight_and_other = log.weight_bytes + (log.non_torch_bytes or 0.0)
+    if weight_and_other is None or log.activation_bytes is None:
+        return None
+    expected = usable - weight_and_other - log.activation_bytes
+    means = say("total x utilisation, less weights, other memory and the activation peak")
+    if is_set_by_hand(log):
+        more = say("the pool is set by hand")
+        return Finding("budget", gib(in_use), say("{means}; {more}", means=means, more=more), gib(expected))
+    options = [expected - graphs for graphs in (0.0, log.graph_estimate_bytes or 0.0, log.graph_bytes or 0.0)]
+    agrees = any(abs(option - in_use) <= BUDGET_ROUNDING_BYTES for option in options)
+    return Finding("budget", gib(in_use), means, gib(expected), agrees)
+
+
+def is_set_by_hand(log: LogValues) -> bool:
+    """Whether blocks or bytes were given, so that the pool is not what memory leaves."""
+    return log.pinned_bytes is not None or log.blocks_override is not None
 
 
 def spent_bytes(log: LogValues) -> float | None:
@@ -177,21 +179,26 @@ def spent_bytes(log: LogValues) -> float | None:
     return log.weight_bytes + log.activation_bytes + (log.non_torch_bytes or 0.0)
 
 
-def needed(log: LogValues, model: Named | None, rate: float | None) -> Finding | None:
-    """A refusal: what one request of full length needs, what there is, and the longest that fits."""
-    if log.needed_bytes is None or not log.max_model_len:
+def graphs(log: LogValues) -> Finding | None:
+    """CUDA graphs: what vLLM reserved for them before it captured them, and the utilisation without that."""
+    if log.graph_estimate_bytes is None and log.equivalent_utilization is None:
         return None
-    says = say("{size} for {tokens} tokens", size=gib(log.needed_bytes), tokens=format_count(log.max_model_len))
-    means = say("one request of max_model_len")
-    if log.pool_bytes is not None:
-        means = say("{means}; the pool has {size}", means=means, size=gib(log.pool_bytes))
-    if rate is None and model is not None:
-        return group_needed(log, model, says, means)
-    if rate is None:
-        return Finding("needed", says, means)
-    if log.pool_bytes is not None:
-        longest = int(log.pool_bytes // (rate * block_size(log))) * block_size(log)
-        means = say("{means}, which holds {tokens} tokens", means=means, tokens=format_count(longest))
-    expected = rate * math.ceil(log.max_model_len / block_size(log)) * block_size(log)
-    agrees = abs(expected - log.needed_bytes) <= log.rounding_bytes("needed_bytes")
-    return Finding("needed", says, means, gib(expected), agrees)
+    says = gib(log.graph_estimate_bytes) if log.graph_estimate_bytes is not None else f"{log.equivalent_utilization:g}"
+    means = say("reserved for CUDA graphs before they are captured")
+    if log.graph_bytes is not None:
+        means = say("{means}; they took {size}", means=means, size=gib(log.graph_bytes))
+    if log.utilization is not None and log.equivalent_utilization is not None:
+        ends = {"now": f"{log.utilization:g}", "before": f"{log.equivalent_utilization:g}"}
+        means = say("{means}; utilisation {now} gives the pool that {before} gave without", means=means, **ends)
+    return Finding("graphs", says, means)
+
+
+def host_pool(log: LogValues) -> Finding | None:
+    """A pool in host memory beside the GPU's, in whatever unit the engine prints."""
+    if log.host_tokens:
+        return Finding("host_pool", say("{tokens} tokens", tokens=format_count(log.host_tokens)), say("in host memory"))
+    if log.host_bytes:
+        return Finding("host_pool", gib(log.host_bytes), say("in host memory"))
+    if log.host_blocks:
+        return Finding("host_pool", say("{count} blocks", count=format_count(log.host_blocks)), say("in host memory"))
+    return None

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
 from kvmodel.memory import printouts
-from kvmodel.startup_log.finding import Finding, Named, gib
+from kvmodel.startup_log.finding import Finding, Named, attention_tp, count_range, gib, partition_layers, unexplained
 from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import format_count
 from kvmodel.words import say
 
 USUAL_BATCHED_TOKENS = (2048, 8192, 16384, 4096, 512, 1024)  # vLLM's defaults by version and GPU, and round choices
 CONCURRENCY_ROUNDING = 0.005
+WINDOWS_ROOM, STATES_ROOM = 1.05, 2.0
 
 
 def groups(log: LogValues, model: Named | None) -> Finding | None:
     """Tokens of a model with windows or states, by the groups that vLLM V1 makes; the manager may be off."""
     if model is None or log.tokens is None or log.pool_bytes is None or log.engine not in ("vllm", "vllm-v1"):
         return None
+    if log.blocks_override is not None:
+        return None
     slack = log.rounding_bytes("pool_bytes")
-    for hybrid in (True, False):
-        for batched in batched_tokens(log):
-            low, high = (
-                lines_of(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).tokens for side in (-1, 1)
-            )
-            if low <= log.tokens <= high:
-                ends = say("{least} to {most}", least=format_count(low), most=format_count(high))
-                return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
-    expected = lines_of(log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True).tokens
+    ranges = []
+    for generation, hybrid, batched in arrangements(log):
+        pools = (log.pool_bytes - slack, log.pool_bytes + slack)
+        low, high = (lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation).tokens for pool in pools)
+        ranges.append((float(low), float(high)))
+        if low <= log.tokens <= high:
+            ends = count_range(low, high)
+            return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
+    expected = lines_of(
+        log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True, generation=next(arrangements(log))[0]
+    ).tokens
     means = say("the pool in groups of layers")
-    return Finding("tokens", format_count(log.tokens), means, format_count(expected), False)
+    means = say("{means}; {more}", means=means, more=unexplained(log.tokens, expected))
+    agrees = verdict(model, log.tokens, ranges)
+    return Finding("tokens", format_count(log.tokens), means, format_count(expected), agrees)
+
+
+def verdict(model: Named, found: float, ranges: Sequence[tuple[float, float]]) -> bool | None:
+    """Of a figure that no arrangement of the groups gives: impossible, or not explained.
+
+    Block sizes, states' widths and padding differ by version and setting; windows leave little room, states much.
+    """
+    room = STATES_ROOM if any(group.kind == "state" for group in model.layers) else WINDOWS_ROOM
+    near = min(low for low, _ in ranges) / room <= found <= max(high for _, high in ranges) * room
+    return None if near else False
 
 
 def shared(model: Named, *, hybrid: bool) -> str:
@@ -44,12 +65,21 @@ def batched_tokens(log: LogValues) -> tuple[int, ...]:
     return (int(log.max_num_batched_tokens),) if log.max_num_batched_tokens else USUAL_BATCHED_TOKENS
 
 
-def lines_of(log: LogValues, model: Named, pool_bytes: float, batched: int, *, hybrid: bool) -> printouts.Printed:
-    """The lines that the log's engine would print of a pool."""
+def arrangements(log: LogValues) -> Iterator[tuple[str, bool, int]]:
+    """What may have shaped the groups: the engine's age where the log leaves it open, the manager, a step's tokens."""
+    own = log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm"
+    ages = (own or "vllm",) if log.version is not None or own == "vllm" else ("vllm-v1", "vllm")
+    return itertools.product(ages, (True, False), batched_tokens(log))
+
+
+def lines_of(
+    log: LogValues, model: Named, pool_bytes: float, batched: int, *, hybrid: bool, generation: str
+) -> printouts.Printed:
+    """The lines that an engine of this generation would print of a pool."""
     kinds = kinds_of(log, model, hybrid=hybrid)
     return printouts.v1(
         pool_bytes, kinds, max_model_len=int(log.max_model_len or 8192), max_num_batched_tokens=batched,
-        generation=log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm", dcp=int(log.dcp or 1),
+        generation=generation, dcp=int(log.dcp or 1),
     )  # fmt: skip
 
 
@@ -58,38 +88,61 @@ def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Fi
         return Finding("concurrency", says, means)
     slack = log.rounding_bytes("pool_bytes")
     expected = 0.0
-    for hybrid in (True, False):
-        for batched in batched_tokens(log):
-            low, high = (
-                lines_of(log, model, log.pool_bytes + side * slack, batched, hybrid=hybrid).concurrency
-                for side in (-1, 1)
-            )
-            expected = expected or (low + high) / 2
-            if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
-                means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
-                return Finding("concurrency", says, means, f"{low:.2f}x", True)
-    return Finding("concurrency", says, means, f"{expected:.2f}x", False)
+    ranges = []
+    for generation, hybrid, batched in arrangements(log):
+        pools = (log.pool_bytes - slack, log.pool_bytes + slack)
+        low, high = (
+            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation).concurrency for pool in pools
+        )
+        expected = expected or (low + high) / 2
+        ranges.append((low - CONCURRENCY_ROUNDING, high + CONCURRENCY_ROUNDING))
+        if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
+            means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
+            return Finding("concurrency", says, means, f"{low:.2f}x", True)
+    agrees = verdict(model, log.concurrency or 0.0, ranges)
+    means = say("{means}; {more}", means=means, more=unexplained(log.concurrency or 0.0, expected))
+    return Finding("concurrency", says, means, f"{expected:.2f}x", agrees)
 
 
 def group_needed(log: LogValues, model: Named, says: str, means: str) -> Finding:
     """What one request of full length takes of every group's blocks."""
-    size = block_bytes(log, model)
-    batched = batched_tokens(log)
-    lines = [lines_of(log, model, 0.0, tokens, hybrid=True) for tokens in batched]
-    options = [line.blocks_per_request * size for line in lines]
+    options, whole, of_stage = group_needs(log, model), group_needs(log, model, stages=1), group_stage_need(log, model)
     slack = log.rounding_bytes("needed_bytes")
-    agrees = any(abs(option - (log.needed_bytes or 0.0)) <= slack for option in options)
+    found = log.needed_bytes or 0.0
+    if any(abs(option - found) <= slack for option in options):
+        return Finding("needed", says, means, gib(options[0]), True)
+    if of_stage is not None:
+        more = say("the whole model, of which a stage keeps {size}", size=gib(of_stage))
+        return Finding("needed", says, say("{means}; {more}", means=means, more=more), gib(whole[0]), True)
+    means = say("{means}; {more}", means=means, more=unexplained(found, options[0]))
+    open_stages = whole if (log.pp or 1) > 1 and not log.partition else []
+    agrees = verdict(model, found, [(option - slack, option + slack) for option in (*options, *open_stages)])
     return Finding("needed", says, means, gib(options[0]), agrees)
 
 
-def block_bytes(log: LogValues, model: Named) -> float:
-    """Bytes of one block of a group. [bytes]"""
-    kinds = kinds_of(log, model, hybrid=True)
-    generation = log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm"
-    return printouts.block_bytes(kinds, generation or "vllm")
+def group_stage_need(log: LogValues, model: Named) -> float | None:
+    """A stage's need where the printed one is that of the whole model, else None. [bytes]"""
+    if (log.pp or 1) <= 1 or log.needed_bytes is None:
+        return None
+    slack = log.rounding_bytes("needed_bytes")
+    pairs = zip(group_needs(log, model, stages=1), group_needs(log, model), strict=True)
+    return next((stage for whole, stage in pairs if abs(whole - log.needed_bytes) <= slack), None)
+
+
+def group_needs(log: LogValues, model: Named, *, stages: int | None = None) -> list[float]:
+    """Bytes of one request of full length on one rank, by the tokens of a step; of another number of stages. [bytes]"""
+    of_stages = log if stages is None else replace(log, pp=float(stages), partition=None)
+    generation = next(arrangements(log))[0]
+    kinds = kinds_of(of_stages, model, hybrid=True)
+    size = printouts.block_bytes(kinds, generation)
+    lines = [
+        lines_of(of_stages, model, 0.0, tokens, hybrid=True, generation=generation) for tokens in batched_tokens(log)
+    ]
+    return [line.blocks_per_request * size for line in lines]
 
 
 def kinds_of(log: LogValues, model: Named, *, hybrid: bool) -> tuple[printouts.Pages, ...]:
-    return printouts.pages(
-        model.layers, bytes_per_value=model.bytes_per_value, tp=int(log.tp or 1), pp=int(log.pp or 1), hybrid=hybrid
-    )
+    layers, pp = model.layers, int(log.pp or 1)
+    if log.partition:
+        layers, pp = partition_layers(log.partition, layers), 1
+    return printouts.pages(layers, bytes_per_value=model.bytes_per_value, tp=attention_tp(log), pp=pp, hybrid=hybrid)

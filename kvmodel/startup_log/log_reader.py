@@ -1,7 +1,6 @@
 """Start-up lines of vLLM, SGLang, TensorRT-LLM and llama.cpp -> the figures they print of memory and of the KV pool.
 
-Lines may carry prefixes (time, process, colours); lines that say nothing of the pool are skipped. "GB" in these lines
-is GiB, as all three engines divide by 2^30.
+Lines may carry prefixes (time, process, colours); lines that say nothing of the pool are skipped.
 """
 
 from __future__ import annotations
@@ -10,108 +9,48 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from kvmodel.units import GIB, KIB, MIB
+from kvmodel.startup_log import log_rules
+from kvmodel.startup_log.log_rules import UNIT_BYTES, Rule
+from kvmodel.units import GIB, MIB
 
 LONGEST_LOG = MIB
-UNIT_BYTES = {"gib": GIB, "gb": GIB, "mib": MIB, "mb": MIB, "kib": KIB}
-N = r"([0-9][0-9,]{0,18})"  # a whole number, thousands perhaps separated
-X = r"([0-9][0-9,]{0,18}(?:\.[0-9]{1,9})?)"
-S = r"(-?[0-9][0-9,]{0,12}(?:\.[0-9]{1,9})?)\s*(GiB|GB|MiB|MB)"  # a size
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A pattern and the figures its groups are, in order; a size takes two groups."""
-
-    pattern: re.Pattern[str]
-    names: tuple[str, ...]
-
-
-def _rule(pattern: str, *names: str) -> Rule:
-    return Rule(re.compile(pattern, re.IGNORECASE), names)
-
-
-RULES = (
-    # vLLM V0
-    _rule(rf"# (?:GPU|cuda|rocm|xpu|hpu|npu) blocks: {N}, # CPU blocks: {N}", "gpu_blocks", "cpu_blocks"),
-    _rule(rf"total_gpu_memory \({S}\)\s*x\s*gpu_memory_utilization \({X}\)\s*=\s*{S}",
-          "total_bytes", "utilization", "usable_bytes"),
-    _rule(rf"model weights take {S}; non_torch_memory takes {S}; PyTorch activation peak memory takes {S}; "
-          rf"the rest of the memory reserved for KV Cache is {S}",
-          "weight_bytes", "non_torch_bytes", "activation_bytes", "pool_bytes"),
-    _rule(rf"total_gpu_memory={S}", "total_bytes"),
-    _rule(rf"peak_torch_memory={S}", "peak_torch_bytes"),
-    _rule(rf"non_torch_memory={S}", "non_torch_bytes"),
-    _rule(rf"kv_cache_size={S}", "pool_bytes"),
-    _rule(rf"gpu_memory_utilization['\"]?\s*[=:]\s*{X}", "utilization"),
-    _rule(rf"swap_space['\"]?\s*[=:]\s*{X}", "swap_gib"),
-    _rule(rf"max seq len \({N}\) is larger than the maximum number of tokens that can be stored in KV cache \({N}\)",
-          "max_model_len", "tokens"),
-    # vLLM V1
-    _rule(rf"GPU KV cache size: {N} tokens", "tokens"),
-    _rule(rf"Maximum concurrency for {N} tokens per request: {X}x", "max_model_len", "concurrency"),
-    _rule(rf"Available KV cache memory: {S}", "pool_bytes"),
-    _rule(rf"max seq len \({N}\),? \(?{S} KV cache is needed, which is larger than the available KV cache memory "
-          rf"\({S}\)",
-          "max_model_len", "needed_bytes", "pool_bytes"),
-    _rule(rf"estimated maximum model length is {N}", "longest_tokens"),
-    _rule(rf"(?:Loading model weights took|Model loading took) {S}", "weight_bytes"),
-    _rule(rf"Setting attention block size to {N} tokens", "block_tokens"),
-    # their settings
-    _rule(rf"max_(?:seq_len|model_len)['\"]?\s*[=:]\s*{N}", "max_model_len"),
-    _rule(rf"block_size['\"]?\s*[=:]\s*{N}", "block_tokens"),
-    _rule(rf"tensor_parallel_size['\"]?\s*[=:]\s*{N}", "tp"),
-    _rule(rf"pipeline_parallel_size['\"]?\s*[=:]\s*{N}", "pp"),
-    _rule(rf"decode_context_parallel_size['\"]?\s*[=:]\s*{N}", "dcp"),
-    _rule(rf"max_num_batched_tokens['\"]?\s*[=:]\s*{N}", "max_num_batched_tokens"),
-    # SGLang
-    _rule(rf"KV Cache is allocated\..*?#tokens: {N}, K size: {S}, V size: {S}", "tokens", "key_bytes", "value_bytes"),
-    _rule(rf"KV Cache is allocated\..*?#tokens: {N}, KV size: {S}", "tokens", "pool_bytes"),
-    _rule(rf"Mamba Cache is allocated\. max_mamba_cache_size: {N}, conv_state size: {S}, ssm_state size: {S}",
-          "state_slots", "conv_bytes", "state_bytes"),
-    _rule(rf"Load weight end\..*?mem usage={S}", "weight_bytes"),
-    _rule(rf"max_total_num_tokens={N}", "tokens"),
-    _rule(rf"context_len={N}", "max_model_len"),
-    _rule(rf"tp_size={N}", "tp"),
-    # TensorRT-LLM
-    _rule(rf"Allocated {S} for max tokens in paged KV cache \({N}\)", "pool_bytes", "tokens"),
-    _rule(rf"Max(?:imum)? (?:KV cache )?(?:pages|blocks)(?: per sequence)?: {N}", "blocks_per_request"),
-    _rule(rf"Number of (?:primary )?blocks: {N}", "gpu_blocks"),
-    _rule(rf"tokens[_ ]per[_ ]block['\"]?\s*[=:]\s*{N}", "block_tokens"),
-    # llama.cpp
-    _rule(rf"(?:KV self size|llama_kv_cache\w*: size)\s*=\s*{S}(?: \(\s*{N} cells)?", "pool_bytes", "tokens"),
-)  # fmt: skip
-SIZES = tuple(name for rule in RULES for name in rule.names if name.endswith("_bytes"))
-WORDS = {
-    "model": re.compile(r"\bmodel(?:_path)?=['\"]([^'\"\s]{1,200})['\"]"),
-    "kv_dtype": re.compile(r"kv_cache_dtype=['\"]?([a-z0-9_]{2,20})"),
-}
-ENGINES = (
-    ("sglang", re.compile(r"KV Cache is allocated|max_total_num_tokens|mem_fraction_static")),
-    ("trt-llm", re.compile(r"TensorRT-LLM|paged KV cache|\[TRT")),
-    ("llama.cpp", re.compile(r"llama_kv_cache|KV self size")),
-    ("vllm-v0", re.compile(r"# (?:GPU|cuda|rocm|xpu|hpu|npu) blocks:", re.IGNORECASE)),
-    ("vllm", re.compile(r"GPU KV cache size|Available KV cache memory|KV cache is needed")),
-)
-ONE_LINE = re.compile(r"GPU KV cache size: [0-9,]+ tokens, Maximum concurrency")  # 0.33 prints the two together
+APART = ("engine", "version", "ranks", "pools", "assumed", "printed")  # of a reading, but no single figure
+ROUNDING = 0.5 + 1e-6  # of the last digit; 5.625 is printed as 5.62
+DEFAULTS = {"tp": 1.0, "pp": 1.0, "dcp": 1.0}  # of every engine
 
 
 @dataclass
 class LogValues:
-    """What a log prints; None where it does not. `printed` has the text of each size, to know how it was rounded."""
+    """What a log prints; None where it does not. `printed` has the text of each size, to know how it was rounded.
+
+    `pools` are the pools of the ranks, by process; `assumed` names settings that the log leaves open.
+    """
 
     engine: str | None = None
     version: str | None = None
     model: str | None = None
     kv_dtype: str | None = None
+    draft: str | None = None
+    attention_dp: str | None = None
+    partition: str | None = None
     total_bytes: float | None = None
+    free_bytes: float | None = None
     utilization: float | None = None
+    equivalent_utilization: float | None = None
+    same_pool_utilization: float | None = None
+    mem_fraction: float | None = None
     usable_bytes: float | None = None
     weight_bytes: float | None = None
     non_torch_bytes: float | None = None
+    consumed_bytes: float | None = None
     activation_bytes: float | None = None
     peak_torch_bytes: float | None = None
+    graph_bytes: float | None = None
+    graph_estimate_bytes: float | None = None
     pool_bytes: float | None = None
+    in_use_bytes: float | None = None
+    pinned_bytes: float | None = None
+    left_bytes: float | None = None
     key_bytes: float | None = None
     value_bytes: float | None = None
     needed_bytes: float | None = None
@@ -119,7 +58,12 @@ class LogValues:
     state_bytes: float | None = None
     state_slots: float | None = None
     gpu_blocks: float | None = None
+    profiled_blocks: float | None = None
+    blocks_override: float | None = None
     cpu_blocks: float | None = None
+    host_bytes: float | None = None
+    host_blocks: float | None = None
+    host_tokens: float | None = None
     tokens: float | None = None
     longest_tokens: float | None = None
     concurrency: float | None = None
@@ -127,78 +71,139 @@ class LogValues:
     block_tokens: float | None = None
     blocks_per_request: float | None = None
     max_num_batched_tokens: float | None = None
+    max_num_seqs: float | None = None
     swap_gib: float | None = None
     tp: float | None = None
     pp: float | None = None
+    dp: float | None = None
     dcp: float | None = None
     ranks: list[tuple[float, float]] = field(default_factory=list)
+    pools: dict[str, float] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
     printed: dict[str, str] = field(default_factory=dict)
 
     def values(self) -> dict[str, Any]:
         """The figures that were there, without how they were printed."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        return {name: value for name, value in values.items() if value not in (None, [], {}) and name != "printed"}
+        left_out = ("printed", "assumed", "pools")
+        return {name: value for name, value in values.items() if value not in (None, [], {}) and name not in left_out}
 
     def empty(self) -> bool:
-        """Whether no figure was there, whatever else the lines say."""
-        return not set(self.values()) - {"engine", *WORDS, "version"}
+        """Whether no figure was there, whatever the lines say of settings."""
+        settings = {*log_rules.SETTINGS.values(), *log_rules.WORDS, "engine", "version"}
+        return not set(self.values()) - settings
 
     def rounding_bytes(self, name: str) -> float:
         """Half of the last digit that a size was printed with. [bytes]"""
         text = self.printed.get(name, "0.00 GiB")
         number, unit = re.split(r"\s+", text.strip())
         decimals = len(number.partition(".")[2])
-        return float(0.5 * 0.1**decimals * UNIT_BYTES[unit.lower()])
+        return float(ROUNDING * 0.1**decimals * UNIT_BYTES[unit.lower()])
+
+    def names(self, setting: str) -> bool:
+        """Whether the log says a setting itself."""
+        return getattr(self, setting) is not None and setting not in self.assumed
 
 
 def read_log(text: str) -> LogValues:
     """The figures of a log; where a figure comes twice, the last one counts, as with a restart in one file.
 
-    Several lines of blocks are several ranks: all are kept in `ranks`, and the smallest is `gpu_blocks`.
+    Several lines of blocks are several ranks: all are kept in `ranks`, and the smallest is `gpu_blocks`; so with the
+    pools of several processes. Where all settings are printed, one that is not there has its default.
     """
     log = LogValues()
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text[:LONGEST_LOG])
-    for engine, pattern in ENGINES:
-        if pattern.search(plain):
-            log.engine = engine
-            break
-    for name, pattern in WORDS.items():
-        match = pattern.search(plain)
-        if match:
-            setattr(log, name, match[1])
-    version = re.search(
-        r"(?:LLM engine|vLLM(?: API server)? version|version) \(?v?([0-9]+\.[0-9]+(?:\.[0-9]+)?)", plain
-    )
-    log.version = version[1] if version else None
-    for rule in RULES:
+    plain = re.sub(r"\x1b\[[0-9;]{0,20}m", "", text[:LONGEST_LOG])
+    log.engine = next((engine for engine, pattern in log_rules.ENGINES if re.search(pattern, plain)), None)
+    for name, patterns in log_rules.WORDS.items():
+        found = (match for pattern in patterns for match in re.finditer(pattern, plain))
+        setattr(log, name, next((match[1] for match in found if not _of_draft(plain, match)), None))
+    if log_rules.ALL_SETTINGS.search(plain):
+        for name, value in DEFAULTS.items():
+            setattr(log, name, value)
+        log.kv_dtype = log.kv_dtype or "auto"
+    for match in log_rules.SETTING.finditer(plain):
+        value = float(match[2]) * log_rules.SUFFIX[match[3]]
+        setattr(log, log_rules.SETTINGS[match[1].replace("-", "_")], value)
+    for rule in log_rules.RULES:
         for match in rule.pattern.finditer(plain):
             _take(log, rule, match)
-    if len(log.ranks) > 1:
-        log.gpu_blocks, log.cpu_blocks = (min(values) for values in zip(*log.ranks, strict=True))
-    if log.key_bytes is not None and log.value_bytes is not None and log.pool_bytes is None:
-        log.pool_bytes = log.key_bytes + log.value_bytes
+            if rule.names == ("pool_bytes",):
+                _keep_pool(log, plain, match)
+    for match in log_rules.EQUIVALENT.finditer(plain):
+        log.utilization, log.equivalent_utilization = float(match[1]), float(match[2])
+        log.same_pool_utilization = float(match[3]) if match[3] else None
+    _settle(log)
     if log.engine == "vllm":
-        log.engine = generation(log.version, one_line=bool(ONE_LINE.search(plain)))
+        log.engine = generation(log.version, since_0_21=bool(log_rules.SINCE_0_21.search(plain)))
     return log
 
 
-def generation(version: str | None, *, one_line: bool) -> str:
+def _of_draft(plain: str, match: re.Match[str]) -> bool:
+    """Whether a word stands among the settings of a draft model."""
+    _, found, since = plain[max(0, match.start() - 300) : match.start()].rpartition("speculative_config")
+    return bool(found) and "}" not in since and since.lstrip("'\"=: ").startswith("{")
+
+
+def _settle(log: LogValues) -> None:
+    """Figures that follow from how several were printed."""
+    if len(log.ranks) > 1:
+        log.gpu_blocks, log.cpu_blocks = (min(values) for values in zip(*log.ranks, strict=True))
+    if len(log.pools) > 1:
+        log.pool_bytes = min(log.pools.values())
+    if log.key_bytes is not None and log.value_bytes is not None and log.pool_bytes is None:
+        log.pool_bytes = log.key_bytes + log.value_bytes
+    if log.pool_bytes is None and log.in_use_bytes is not None:
+        log.pool_bytes = log.in_use_bytes
+        log.printed["pool_bytes"] = log.printed["in_use_bytes"]
+    if log.tokens is None and log.host_tokens is not None:  # an engine on a CPU names its own pool so
+        log.tokens, log.host_tokens = log.host_tokens, None
+
+
+def generation(version: str | None, *, since_0_21: bool) -> str:
     """Which of vLLM's counts a V1 log follows: from 0.21 on tokens are concurrency x max_model_len."""
     parts = [int(part) for part in (version or "0.0").split(".")[:2]]
-    return "vllm" if one_line or parts >= [0, 21] else "vllm-v1"
+    return "vllm" if since_0_21 or parts >= [0, 21] else "vllm-v1"
 
 
 def _take(log: LogValues, rule: Rule, match: re.Match[str]) -> None:
     groups = list(match.groups())
+    if _is_smaller_part(log, rule, match):
+        return
     for name in rule.names:
         text = groups.pop(0)
-        unit = groups.pop(0) if name in SIZES else None
-        if text is None:
+        unit = groups.pop(0) if name in log_rules.SIZES else None
+        if text is None or name in log_rules.NOT_KEPT:
             continue
         value = float(text.replace(",", ""))
         if unit is not None:
             log.printed[name] = f"{text.replace(',', '')} {unit}"
             value *= UNIT_BYTES[unit.lower()]
+        if name in log_rules.IN_GIB:
+            name, value = log_rules.IN_GIB[name], value * GIB
+            log.printed[name] = f"{text} GiB"
         setattr(log, name, value)
     if rule.names == ("gpu_blocks", "cpu_blocks"):
         log.ranks.append((log.gpu_blocks or 0.0, log.cpu_blocks or 0.0))
+
+
+def _is_smaller_part(log: LogValues, rule: Rule, match: re.Match[str]) -> bool:
+    """Whether a line is of the draft beside the model: SGLang prints both, with the same tokens, in any order."""
+    if rule.names == ("weight_bytes",):
+        return float(match[1].replace(",", "")) * UNIT_BYTES[match[2].lower()] < (log.weight_bytes or 0.0)
+    if rule.names[0] != "tokens" or len(rule.names) == 1 or float(match[1].replace(",", "")) != log.tokens:
+        return False
+    of_first = float(match[2].replace(",", "")) * UNIT_BYTES[match[3].lower()]
+    return of_first < (getattr(log, rule.names[1]) or 0.0)
+
+
+def _keep_pool(log: LogValues, plain: str, match: re.Match[str]) -> None:
+    """The pool under the process that printed it: a rank's name where it has one, so that a restart replaces it."""
+    start = plain.rfind("\n", 0, match.start()) + 1
+    head = plain[start : min(start + 200, match.start())]
+    process = log_rules.PROCESS.search(head)
+    rank = log_rules.RANK.search(head)
+    key = rank[1].strip() if rank else ""
+    if process:
+        named = re.search(r"[TPD]P[0-9]|rank=|EngineCore", process[1])
+        key = process[1] if named else f"{process[1]} {process[2]}"
+    log.pools[key] = log.pool_bytes or 0.0

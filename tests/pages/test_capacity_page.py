@@ -198,7 +198,7 @@ def test_a_wrong_model_is_flagged():
 
 def test_words_for_every_figure_and_finding_there_can_be():
     for figure in log_reader.LogValues().__dataclass_fields__:
-        if figure not in ("engine", "version", "ranks", "printed"):
+        if figure not in log_reader.APART:
             assert prose.text("capacity", f"figure.{figure}")
     at = explained("KV Cache is allocated. #tokens: 251788, K size: 2.88 GB, V size: 2.88 GB")
     assert len(visit.tables(at)) == 3
@@ -215,6 +215,24 @@ def test_words_for_every_figure_and_finding_there_can_be():
 def test_what_is_no_log_gets_a_sentence(text: str, sentence: str):
     (error,) = explained(text).error
     assert sentence in error.value.replace("\\", "")
+
+
+def test_a_refusal_is_said_first_and_nothing_is_called_in_order():
+    at = explained(
+        "The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache "
+        "(7344)."
+    )
+    (error,) = at.error
+    assert "0.22 of one request of 32,768" in error.value
+    assert "max-model-len 7344" in error.value
+    assert not at.success
+
+
+def test_a_difference_that_is_not_explained_is_no_contradiction():
+    text = "Available KV cache memory: 10.55 GiB\nGPU KV cache size: 230,528 tokens"
+    at = explained(text, model="qwen3-30b-a3b", gpu="h100-sxm5-80gb")
+    assert [element.value for element in at.info] == [prose.label("capacity", "log_open")]
+    assert prose.label("capacity", "log_mark.unexplained") in [row[-1] for row in visit.cells(visit.tables(at)[1])]
 
 
 def test_markup_in_a_log_stays_text():

@@ -147,6 +147,15 @@ def test_capacity_with_a_log() -> None:
     assert any("바이트" in text and "GPU 하나에서 토큰당" in text for text in shown(at))
 
 
+def test_capacity_with_a_refusal() -> None:
+    at = visit.opened("capacity", lang="ko")
+    texts = prose.sections_in("ko", "capacity")
+    at.text_area(key="log_text").set_value("ValueError: No available memory for the cache blocks. Try")
+    at.button(key=f"FormSubmitter:start_log-{texts['log_explain']}").click().run()
+    assert "시작하지 못했다" in at.error[0].value
+    assert not at.success
+
+
 def test_no_log() -> None:
     at = visit.opened("capacity", lang="ko")
     at.text_area(key="log_text").set_value("hello")

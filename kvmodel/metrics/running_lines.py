@@ -1,0 +1,148 @@
+"""The lines that an engine prints while it runs, read as two scrapes: the server at the first line and at the last.
+
+Printed rates become counters: each rate holds from the line before it. What a line does not print is "not reported",
+never zero.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvmodel.metrics import log_times
+from kvmodel.metrics.running_line_forms import RANKS, READERS, Line, line_of
+from kvmodel.metrics.server_state import Engine, Server
+from kvmodel.units import MIB
+from kvmodel.words import say
+
+LONGEST_TEXT = MIB
+LONGEST_LINE = 4000
+
+
+def read(text: str) -> tuple[Server, Server, float | None] | None:
+    """The server at the first and at the last running line, and the seconds between; None where there are none.
+
+    The seconds are None without times. Engines (data-parallel ranks) are told apart; of ranks that print the same
+    requests the lowest counts.
+    """
+    if not any(marker in text for marker, _ in READERS):
+        return None
+    rows = text[:LONGEST_TEXT].splitlines()
+    found = [line for row in rows if (line := line_of(row[:LONGEST_LINE])) is not None]
+    if not found:
+        return None
+    products = [line.product for line in found]
+    product = max(dict.fromkeys(products), key=products.count)
+    mine = [line for line in found if line.product == product]
+    times = log_times.in_order([line.time_s for line in mine])
+    lines = [replace(line, time_s=time_s) for line, time_s in zip(mine, times, strict=True)]
+    groups: dict[tuple[tuple[str, str], ...], list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line.labels, []).append(line)
+    known = [time_s for time_s in times if time_s is not None]
+    seconds = known[-1] - known[0] if known else 0.0
+    engines = [lowest_rank(group) for group in groups.values()]
+    before, after = with_preemptions(rows, product, [pair_of(each) for each in engines])
+    notes = notes_of(rows)
+    return (
+        Server(product, tuple(before), Engine(), {}, {}, notes),
+        Server(product, tuple(after), Engine(), {}, {}, notes),
+        seconds or max(steps_s(each) for each in engines) or None,
+    )
+
+
+def lowest_rank(lines: Sequence[Line]) -> list[Line]:
+    """The lines of the lowest rank: the others of an engine print the same requests."""
+    lowest = min(line.rank for line in lines)
+    return [line for line in lines if line.rank == lowest]
+
+
+def pair_of(lines: Sequence[Line]) -> tuple[Engine, Engine]:
+    """One engine at its first and last line; counters start at 0 with the first."""
+    counters: dict[str, float] = {}
+    for earlier, line in itertools.pairwise(lines):
+        for word, count in line.counts.items():
+            counters[word] = counters.get(word, 0.0) + count * steps_between(earlier, line)
+    for word in dict.fromkeys(word for line in lines for word in line.rates):
+        timed = [line for line in lines if word in line.rates and line.time_s is not None]
+        for earlier, line in itertools.pairwise(timed):
+            passed_s = (line.time_s or 0.0) - (earlier.time_s or 0.0)
+            counters[word] = counters.get(word, 0.0) + line.rates[word] * passed_s
+    first, last = (gauges_of(each) for each in (lines, lines[::-1]))
+    labels = dict(lines[0].labels)
+    return Engine(labels, first, dict.fromkeys(counters, 0.0)), Engine(labels, last, counters)
+
+
+def steps_between(earlier: Line, line: Line) -> int:
+    """Steps from a line to the next: one, unless lines between are missing."""
+    return max(1, line.step - earlier.step) if line.step is not None and earlier.step is not None else 1
+
+
+def steps_s(lines: Sequence[Line]) -> float:
+    """Time of the printed steps after the first, for lines whose clock shows no difference. [s]"""
+    return sum(steps_between(earlier, line) * line.step_s for earlier, line in itertools.pairwise(lines))
+
+
+def gauges_of(lines: Sequence[Line]) -> dict[str, float]:
+    """Each gauge as the first of these lines that prints it says."""
+    gauges: dict[str, float] = {}
+    for line in lines:
+        gauges = line.gauges | gauges
+    return gauges
+
+
+# --- preemptions ---
+
+CUMULATIVE = re.compile(r"total_num_cumulative_preemption=([0-9]{1,12})")
+RETRACTED = re.compile(r"KV cache pool is full\. Retract requests\. #retracted_reqs: ([0-9]{1,9})")
+
+
+def with_preemptions(
+    rows: Sequence[str], product: str, pairs: Sequence[tuple[Engine, Engine]]
+) -> tuple[list[Engine], list[Engine]]:
+    """The engines with what lines of their own say of preemptions: V0's count since the start, SGLang's retractions."""
+    before, after = (list(engines) for engines in zip(*pairs, strict=True))
+    totals = preemption_totals(rows, product)
+    if totals is None or any("preemptions" in engine.counters for engine in after):
+        return before, after
+    for by_dp, side in zip(totals, (before, after), strict=True):
+        for engine in side:
+            engine.counters["preemptions"] = by_dp.get(engine.labels.get("dp_rank", ""), 0.0)
+    return before, after
+
+
+def preemption_totals(rows: Sequence[str], product: str) -> tuple[dict[str, float], dict[str, float]] | None:
+    """Preemptions at the first and at the last line, by data-parallel rank; None where no line counts them.
+
+    Of V0's count, which it prints with every 50th, what lies before the first printed one is not known: the window
+    has at least that one.
+    """
+    if product == "vllm":
+        counted = [float(match[1]) for row in rows if (match := CUMULATIVE.search(row[:LONGEST_LINE]))]
+        return ({"": max(0.0, counted[0] - 1)}, {"": max(counted)}) if counted else None
+    if product != "sglang":
+        return None
+    first: dict[str, float] = {}
+    last: dict[str, float] = {}
+    started = False
+    for row in (row[:LONGEST_LINE] for row in rows):
+        started = started or ("batch" in row and line_of(row) is not None)
+        match = RETRACTED.search(row) if started else None
+        if match:
+            rank = RANKS["DP"].search(row[: match.start()])
+            dp = rank[1] if rank else ""
+            first[dp], last[dp] = 0.0, last.get(dp, 0.0) + float(match[1])
+    return (first, last) if last else None
+
+
+def notes_of(rows: Sequence[str]) -> tuple[str, ...]:
+    """What a reader has to know of V0's count."""
+    counted = [match[1] for row in rows if (match := CUMULATIVE.search(row[:LONGEST_LINE]))]
+    if not counted:
+        return ()
+    note = (
+        "{count} preemptions since the start, printed with every 50th: how many of them fall into these lines is open"
+    )
+    return (say(note, count=counted[-1]),)
