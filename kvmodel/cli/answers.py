@@ -14,7 +14,7 @@ import numpy as np
 
 from kvmodel import catalog
 from kvmodel.catalog import assumptions
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import gpu_memory, kv_cache, levers, pool_plan, printed_by_engine
 from kvmodel.recovery import resolve
 from kvmodel.timing import engine_time, step_time, transfer
@@ -28,8 +28,7 @@ Numbers = Mapping[str, Any]
 
 def size(case: Case, numbers: Numbers) -> dict[str, Any]:
     """KV of one request: whole, on each GPU, held in blocks, and without a hybrid KV manager. [bytes]"""
-    layers, tokens, tp = catalog.model(case.model).kv_layers, numbers["tokens"], case.tp
-    width = BYTES_PER_VALUE[case.kv_dtype]
+    layers, width, tokens, tp = case.stored.layers, case.stored.bytes_per_value, numbers["tokens"], case.tp
     return {
         "kv_bytes": kv_cache.kv_bytes(layers, tokens, bytes_per_value=width),
         "kv_bytes_per_gpu": kv_cache.kv_bytes(layers, tokens, bytes_per_value=width, tp=tp),
@@ -48,17 +47,23 @@ def fields_used(case: Case, reading: Reading | None = None) -> dict[str, Any]:
     if reading is not None:
         return dict(reading.used) | {
             "section": reading.section,
-            "kv_dtype": case.kv_dtype,
-            "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
-            "kv_layers": [asdict(group) for group in model.kv_layers],
+            **stored(case),
         }
     names = ["num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"]
     if model.kv_lora_rank:
         names = ["num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim"]
     return {name: getattr(model, name) for name in names} | {
+        **stored(case),
+    }
+
+
+def stored(case: Case) -> dict[str, Any]:
+    """How wide a value is in the Case's dtype, and the layers as they are kept in it: the factors of its size."""
+    kept = case.stored
+    return {
         "kv_dtype": case.kv_dtype,
-        "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
-        "kv_layers": [asdict(group) for group in model.kv_layers],
+        "bytes_per_value": kept.bytes_per_value,
+        "kv_layers": [asdict(group) for group in kept.layers],
     }
 
 

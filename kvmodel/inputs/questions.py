@@ -85,6 +85,11 @@ INPUTS = {
     "config": Input("a model's config.json, in place of --model", text("a path")),
     "assume_defaults": Input("accept the class's defaults for dimensions that the config.json leaves out", switch()),
     "draft_layers": Input("layers of a draft (EAGLE, MTP) that keep KV beside the model's own", whole(0, 8), 0),
+    "state_dtype": Input(
+        "how wide an engine keeps recurrent states; auto: as the file says, else vLLM in 16 bits and others in fp32",
+        one_of("auto", "16-bit", "fp32"),
+        "auto",
+    ),
     "pp": Input("pipeline stages", whole(1, 64), 1),
     "dcp": Input("ranks that share out the tokens of a request (decode context parallel)", whole(1, 64), 1),
     "swap_gib": Input("host memory for swapped blocks of each GPU, vLLM V0", number(0, 100_000), 4),
@@ -92,7 +97,7 @@ INPUTS = {
     "unchunked": Input("prefill whole prompts at once, as vLLM V0 did below 32K tokens", switch()),
     "draft_tokens": Input("speculative tokens, each of which adds a state block", whole(0, 64), 0),
 }
-CONFIG = ("config", "assume_defaults", "draft_layers")
+CONFIG = ("config", "assume_defaults", "draft_layers", "state_dtype")
 CASE = tuple(DEFAULTS)
 SERVER = (  # of a Case under a workload
     "model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",

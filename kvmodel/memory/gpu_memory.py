@@ -6,16 +6,16 @@ is in :mod:`kvmodel.memory.printouts`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kvmodel.arrays import Floats, Numbers
-from kvmodel.catalog import Gpu, Model, assumptions, weights
+from kvmodel.catalog import Gpu, KvLayers, Model, assumptions, kv_dtypes, weights
 from kvmodel.catalog.weights import ACTIVATION_BYTES
 from kvmodel.errors import DoesNotFit
-from kvmodel.inputs.case import BYTES_PER_VALUE
 from kvmodel.memory import as_kept, kv_cache, printouts
 from kvmodel.units import GIB, format_bytes
 from kvmodel.words import say
@@ -151,12 +151,12 @@ def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float
 
 
 def request_bytes(
-    model: Model, tokens: float, *, bytes_per_value: float, block_tokens: int, tp: int = 1, pp: int = 1
+    layers: Iterable[KvLayers], tokens: float, *, bytes_per_value: float, block_tokens: int, tp: int = 1, pp: int = 1
 ) -> float:
     """KV of one request of `tokens` tokens on the fullest GPU, in whole blocks, as an engine keeps it. [bytes]"""
-    layers = as_kept.stage_layers(as_kept.engine_layers(model.kv_layers, bytes_per_value), pp)
+    stage = as_kept.stage_layers(as_kept.engine_layers(layers, bytes_per_value), pp)
     storage: dict[str, Any] = {"block_tokens": block_tokens, "bytes_per_value": bytes_per_value, "tp": tp}
-    return float(kv_cache.kv_bytes_in_blocks(layers, tokens, **storage))
+    return float(kv_cache.kv_bytes_in_blocks(stage, tokens, **storage))
 
 
 def pool_report(
@@ -181,10 +181,11 @@ def pool_report(
     limits: dict[str, Any] = {"utilization": utilization, "peak_bytes": peak_bytes}
     budget = memory_budget(model, gpu, tp=tp, pp=pp, max_num_batched_tokens=max_num_batched_tokens, **limits)
     pool = require_pool(budget, model, gpu, tp)
-    storage: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[kv_dtype], "tp": tp}
-    one_request = request_bytes(model, max_model_len, block_tokens=block_tokens, pp=pp, **storage)
+    kept = kv_dtypes.stored(model.kv_layers, kv_dtype)
+    storage: dict[str, Any] = {"bytes_per_value": kept.bytes_per_value, "tp": tp}
+    one_request = request_bytes(kept.layers, max_model_len, block_tokens=block_tokens, pp=pp, **storage)
     if one_request > pool:
-        kinds = printouts.pages(model.kv_layers, pp=pp, block_tokens=block_tokens, **storage)
+        kinds = printouts.pages(kept.layers, pp=pp, block_tokens=block_tokens, **storage)
         longest = printouts.longest_request(
             pool, kinds, most=max_model_len, max_num_batched_tokens=max_num_batched_tokens
         )
@@ -199,7 +200,7 @@ def pool_report(
             )
         )
     concurrency = pool / one_request
-    block = block_tokens * printouts.rank_bytes_per_token(model.kv_layers, pp=pp, **storage)
+    block = block_tokens * printouts.rank_bytes_per_token(kept.layers, pp=pp, **storage)
     blocks = int(pool // block) if block else 0
     low, high = pool_range_bytes(budget)
     return {

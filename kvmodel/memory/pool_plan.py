@@ -10,7 +10,7 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.catalog import assumptions, weights
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import gpu_memory, printed_by_engine, printouts
 from kvmodel.memory.gpu_memory import MemoryBudget
 from kvmodel.memory.printouts import Printed
@@ -53,7 +53,7 @@ class Startup:
     @property
     def storage(self) -> dict[str, Any]:
         """How wide KV is kept and over how many GPUs it is split."""
-        return {"bytes_per_value": BYTES_PER_VALUE[self.case.kv_dtype], "tp": self.case.tp, "pp": self.pp}
+        return {"bytes_per_value": self.case.stored.bytes_per_value, "tp": self.case.tp, "pp": self.pp}
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ def unchunked_peak_bytes(startup: Startup) -> float:
 
 def plan(startup: Startup) -> Plan:
     """Raises CatalogError where weights are not known, CaseError for a model that keeps no KV."""
-    case, model = startup.case, catalog.model(startup.case.model)
+    case = startup.case
     budget = budget_of(startup)
-    kinds = printouts.pages(model.kv_layers, block_tokens=case.block_tokens, **startup.storage)
+    kinds = printouts.pages(case.stored.layers, block_tokens=case.block_tokens, **startup.storage)
     lines = printed_by_engine.prints(
         case, budget.pool_bytes, max_model_len=startup.longest, pp=startup.pp, dcp=startup.dcp,
         swap_gib=startup.swap_gib, draft_tokens=startup.draft_tokens,

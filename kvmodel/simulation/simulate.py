@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kvmodel import catalog
 from kvmodel.errors import CaseError, DoesNotFit, bad_value
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.inputs.questions import INPUTS
 from kvmodel.memory import gpu_memory, kv_cache
 from kvmodel.recovery import resolve
@@ -115,8 +115,9 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
 
 def block_bytes(case: Case) -> float:
     """KV of a block on one GPU, in all layers. [bytes]"""
-    layers, width = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    return float(kv_cache.kv_bytes_hybrid_off(layers, case.block_tokens, bytes_per_value=width, tp=case.tp))
+    kept = case.stored
+    storage = {"bytes_per_value": kept.bytes_per_value, "tp": case.tp}
+    return float(kv_cache.kv_bytes_hybrid_off(kept.layers, case.block_tokens, **storage))
 
 
 def pool_bytes(case: Case, engine: Engine) -> float:

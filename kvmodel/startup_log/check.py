@@ -18,7 +18,7 @@ from kvmodel.startup_log.finding import (
     pool_tokens,
     rank_rate,
 )
-from kvmodel.startup_log.groups import CONCURRENCY_ROUNDING, group_concurrency, group_needed, groups
+from kvmodel.startup_log.groups import CONCURRENCY_ROUNDING, group_concurrency, group_needed, groups, state_block
 from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import GIB, format_bytes, format_count
 from kvmodel.words import say
@@ -41,6 +41,7 @@ def check(log: LogValues, model: Named | None = None, *, bytes_per_token: float 
         budget(log),
         pool_against_tokens(log, rate),
         groups(log, model) if model is not None and rate is None else None,
+        state_block(log, model) if model is not None else None,
         cpu_blocks(log, rate),
         concurrency(log, model),
         block_identity(log),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kvmodel import catalog
+from kvmodel.catalog import kv_dtypes
+from kvmodel.catalog.rows import FULL_BYTES
 from kvmodel.errors import CaseError
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
+from kvmodel.memory import as_kept
 from kvmodel.startup_log import check, log_reader
 from kvmodel.startup_log.check import Named
+from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import MIB
 from kvmodel.words import say
 
 LARGEST_BYTES = 64 * MIB
-NARROW = ("fp8", "int8", "float8")
 
 
 def explain(case: Case, command_inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,9 +38,7 @@ def explain_text(text: str, case: Case, command_inputs: Mapping[str, Any]) -> di
         if getattr(log, name) is None:
             setattr(log, name, float(degree or 1))
     model = model_of(log.model, command_inputs.get("model"))
-    width = 1 if (log.kv_dtype or "").startswith(NARROW) else BYTES_PER_VALUE[case.kv_dtype]
-    against = Named(model.kv_layers, width, model.label) if model else None
-    findings = check.check(log, against)
+    against, findings = held_against(log, model, case.kv_dtype)
     return {
         "model": model.id if model else None,
         "label": model.label if model else None,
@@ -49,6 +50,36 @@ def explain_text(text: str, case: Case, command_inputs: Mapping[str, Any]) -> di
         "model_bytes_per_token": check.rank_rate(log, against) if against else None,
         "consistent": check.consistent(findings),
     }
+
+
+def held_against(
+    log: LogValues, model: catalog.Model | None, kv_dtype: str
+) -> tuple[Named | None, list[check.Finding]]:
+    """The model as the log's engine may keep it, and what is found against that: of several ways what agrees most.
+
+    fp8 of a sparse model is a record or plain; recurrent states are as wide as a flag in the log, the file or the
+    engine's own default says, and a log that contradicts that is told by its figures.
+    """
+    if model is None:
+        return None, check.check(log)
+    ways = ways_kept(model, kv_dtypes.kv_dtype_id(log.kv_dtype or "") or kv_dtype)
+    tried = [(named, check.check(log, named)) for named in ways]
+
+    def agreement(way: tuple[Named, list[check.Finding]]) -> tuple[bool, int]:
+        return check.consistent(way[1]), sum(finding.agrees is True for finding in way[1])
+
+    return max(tried, key=agreement)  # of equals the first
+
+
+def ways_kept(model: catalog.Model, kv_dtype: str) -> Iterator[Named]:
+    """The model's layers in each way that an engine of the log may keep them, the likeliest first."""
+    both = [kv_dtypes.stored(model.kv_layers, kv_dtype, plain=plain) for plain in (False, True)]
+    for kept in both if both[0] != both[1] else both[:1]:
+        yield Named(kept.layers, kept.bytes_per_value, model.label)
+        if any(group.state_values for group in kept.layers):
+            for width in (FULL_BYTES, as_kept.STATE_BYTES):
+                layers = tuple(as_kept.with_state_bytes(group, width) for group in kept.layers)
+                yield Named(layers, kept.bytes_per_value, model.label)
 
 
 def model_of(name_in_log: str | None, model_name: str | None) -> catalog.Model | None:

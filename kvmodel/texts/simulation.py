@@ -60,6 +60,7 @@ def pressure(answer: Answer) -> str:
                 ("pool", f"{format_count(answer['pool_blocks'])} blocks, {_percent(answer['kv_usage_mean'])} in use"),
                 ("at most", f"{answer['running_most']} running, {answer['waiting_most']} waiting"),
                 ("livelocked", f"{answer['livelocked_requests']} requests preempted again and again"),
+                *(("note", note) for note in answer["notes"]),
             ),
         ]
     )
