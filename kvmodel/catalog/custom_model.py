@@ -5,9 +5,9 @@ characters that no URL needs to escape. NAME is for people. A catalog id never b
 
 Numbers, each a letter and its value: l layers, d hidden size, h attention heads, g KV heads, w and u width of a head's
 keys and values, v vocabulary, x longest context, m matrices in the layers, s one expert summed over layers,
-e experts, k experts a token, o other parameters, f MLP width, b weight bytes, r and q bytes of a layer's and of an
-expert's parameter. Groups of layers: kind, then `layers x heads x key width x value width`, then w window, b fixed
-bytes, c tokens an entry, i index width, s values of a state x bytes said.
+e experts, k experts a token, i width of an expert, o other parameters, f MLP width, b weight bytes, r and q bytes of a
+layer's and of an expert's parameter. Groups of layers: kind, then `layers x heads x key width x value width`, then
+w window, b fixed bytes, c tokens an entry, i index width, s values of a state x the bytes that are said of each.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GROUP = re.compile(
 WHOLE = {
     "l": "num_hidden_layers", "d": "hidden_size", "h": "num_attention_heads", "g": "num_key_value_heads",
     "w": "head_dim", "u": "v_head_dim", "v": "vocab_size", "x": "max_position_embeddings", "e": "num_experts",
-    "k": "num_experts_per_tok",
+    "k": "num_experts_per_tok", "i": "moe_intermediate_size",
 }  # fmt: skip
 RATES = {"r": "weight_bytes_per_parameter", "q": "expert_weight_bytes_per_parameter"}
 COUNTS = {"m": "layer_matrices", "s": "expert", "o": "other", "f": "mlp_width", "b": "weight_bytes"}

@@ -84,7 +84,17 @@ def config_answer(reading: Reading | None) -> dict[str, Any]:
 
 def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
     """The KV pool of one GPU, the requests it holds, and how each engine prints it. Raises DoesNotFit."""
-    settings = ("max_model_len", "utilization", "pp", "dcp", "swap_gib", "draft_tokens", "unchunked", "max_num_seqs")
+    settings = (
+        "max_model_len",
+        "utilization",
+        "pp",
+        "dcp",
+        "swap_gib",
+        "draft_tokens",
+        "unchunked",
+        "max_num_seqs",
+        "weight_gib",
+    )
     startup = pool_plan.Startup(case=case, **{name: numbers[name] for name in settings})
     report = gpu_memory.pool_report(
         catalog.model(case.model),
@@ -97,6 +107,8 @@ def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
         utilization=startup.utilization,
         pp=startup.pp,
         peak_bytes=pool_plan.unchunked_peak_bytes(startup) if startup.unchunked else None,
+        loaded_bytes=startup.loaded_bytes,
+        max_num_seqs=startup.max_num_seqs,
     )
     host = printed_by_engine.host_pool(case, numbers["offload_gib"], max_model_len=startup.longest, pp=startup.pp)
     lines = printed_by_engine.as_rows(pool_plan.plan(startup).printed)

@@ -202,7 +202,7 @@ COMMANDS = {
         "--model llama-3.1-8b --gpu h100-sxm5-80gb --max-model-len 32768", pool,
         ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens"),
         ("utilization", "max_model_len", "unchunked", "max_num_seqs", "pp", "dcp", "swap_gib", "offload_gib",
-         "draft_tokens", *questions.CONFIG),
+         "draft_tokens", "weight_gib", *questions.CONFIG),
     ),
     "prefill": Command(
         "seconds to prefill, or to recompute a lost KV cache, alone on the GPU",

@@ -14,6 +14,7 @@ from typing import Any
 from kvmodel import catalog
 from kvmodel.catalog import KvLayers, Model, ParameterCounts, custom_model
 from kvmodel.hf.attention import Attention, attention
+from kvmodel.hf.doubts import doubts
 from kvmodel.hf.fields import ConfigRefused, Fields, language_section, refusal, require_decoder
 from kvmodel.hf.json_text import json_object, reason
 from kvmodel.hf.kinds import DRAFTS
@@ -124,7 +125,11 @@ def read(
         section=fields.path.rstrip(".") or "top level",
         used=dict(sorted(fields.used.items())),
         assumed=dict(sorted(fields.assumed.items())),
-        notes=(*notes(fields, shape, layers, draft_layers), *weights.notes),
+        notes=(
+            *notes(fields, shape, layers, draft_layers),
+            *weights.notes,
+            *doubts(fields, weights.parameters, label_of(config, name)),
+        ),
         parameters=weights.parameters,
         fixed_bytes_transformers=float(sum(layer.mixer.transformers_bytes for layer in layers if layer.mixer)),
     )
@@ -178,6 +183,7 @@ def model_row(
             "vocab_size": rows["vocab_size"] or fields.assumed.get(fields.path + "vocab_size"),
             "num_experts": parameters.experts,
             "num_experts_per_tok": parameters.experts_per_token,
+            "moe_intermediate_size": parameters.expert_width or None,
             "weight_bytes_per_parameter": sizes.per_layer_parameter,
             "expert_weight_bytes_per_parameter": sizes.per_expert_parameter if parameters.experts else None,
             "counts": vars(
@@ -223,6 +229,15 @@ def notes(fields: Fields, shape: Attention, layers: list[Layer], draft_layers: i
     if any(layer.index_dim for layer in layers):
         sentences.append(
             say("index keys are counted at the cache's width; engines keep 132 bytes each under a 16-bit cache too")
+        )
+    marks = fields.part("sparse_attention_config").numbers("sparse_attention_freq") or []
+    unread = sum(map(bool, marks)) or sum(layer.kind == "indexed" and not layer.index_dim for layer in layers)
+    if unread:
+        sentences.append(
+            say(
+                "sparse attention keeps an index key of each token in {layers} layers, which is not counted",
+                layers=unread,
+            )
         )
     if asks_for_narrow_kv(fields.outer, fields):
         sentences.append(

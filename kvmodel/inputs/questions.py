@@ -94,6 +94,7 @@ INPUTS = {
     "dcp": Input("ranks that share out the tokens of a request (decode context parallel)", whole(1, 64), 1),
     "swap_gib": Input("host memory for swapped blocks of each GPU, vLLM V0", number(0, 100_000), 4),
     "offload_gib": Input("host memory for an offload pool, of all GPUs together", number(0, 1_000_000)),
+    "weight_gib": Input("weights of one GPU as a start-up log prints them, loaded", number(0.001, 100_000)),
     "unchunked": Input("prefill whole prompts at once, as vLLM V0 did below 32K tokens", switch()),
     "draft_tokens": Input("speculative tokens, each of which adds a state block", whole(0, 64), 0),
 }

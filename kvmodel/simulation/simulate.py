@@ -130,12 +130,8 @@ def pool_bytes(case: Case, engine: Engine) -> float:
 
 
 def default_max_num_seqs(case: Case) -> int:
-    """vLLM 0.33: 1,024 on GPUs of 70 GiB and more but the A100, else 256, and no more than a step's tokens.
-
-    Source: `arg_utils.py::get_batch_defaults`.
-    """
-    large = catalog.gpu(case.gpu).memory_bytes >= 70 * GIB and "a100" not in case.gpu
-    return min(1024 if large else 256, case.max_num_batched_tokens)
+    """That of vLLM 0.33 on the Case's GPU."""
+    return gpu_memory.default_max_num_seqs(catalog.gpu(case.gpu), case.max_num_batched_tokens)
 
 
 def require_requests_fit(workload: Workload, settings: Settings) -> None:
