@@ -259,7 +259,8 @@ COMMANDS = {
         words=("scrape",), output=True, texts=diagnosis_texts,
     ),
     "simulate": Command(
-        "every decision of vLLM V1's scheduler for the settings and requests of a JSON file, in steps",
+        "every decision of vLLM V1's scheduler for the settings and requests of a JSON file, in steps; its "
+        "num_blocks are those that requests can have, one fewer than num_gpu_blocks",
         "tests/data/oracle/stress-003.json --json", simulate, words=("file",), texts=simulation_texts,
     ),
     "pressure": Command(

@@ -8,12 +8,11 @@ import re
 from kvmodel.hf.experts import COUNT
 from kvmodel.hf.fields import Fields
 from kvmodel.hf.parameters import Parameters
-from kvmodel.units import format_count
+from kvmodel.units import BILLION, format_count
 from kvmodel.words import say
 
 FAR = 2.0  # times: names leave out embeddings, and count experts in several ways
 SIZE = re.compile(r"(?<![a-z0-9.])(?<![0-9]_)(?:([0-9]{1,3})x)?([0-9]{1,4}(?:\.[0-9]{1,2})?)b(?![a-z0-9])")
-BILLION = 1e9
 
 
 def doubts(fields: Fields, totals: Parameters | None, label: str) -> tuple[str, ...]:

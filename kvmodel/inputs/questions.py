@@ -68,7 +68,10 @@ INPUTS = {
         ),
         "vllm-v1",
     ),
-    "num_blocks": Input("blocks of the pool, default what memory leaves", whole(1, 100_000_000)),
+    "num_blocks": Input(
+        "blocks that requests can have, default what memory leaves; vLLM V1's num_gpu_blocks less its null block",
+        whole(1, 100_000_000),
+    ),
     "max_num_seqs": Input("requests in a step, default the engine's", whole(1, 100_000)),
     "watermark": Input("share of blocks that admission leaves free", number(0, 0.99)),
     "host_gib": Input("host memory for KV, default twice the pool", number(0, 1_000_000)),

@@ -44,7 +44,7 @@ class Engine:
     """
 
     scheduler: str = "vllm-v1"
-    num_blocks: int | None = None  # None: what the GPU's memory leaves
+    num_blocks: int | None = None  # that can be given out; None: what the GPU's memory leaves
     utilization: float | None = None
     max_num_seqs: int | None = None
     watermark: float | None = None
@@ -95,7 +95,7 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
     one_block = block_bytes(case)
     blocks = engine.num_blocks
     if blocks is None:
-        blocks = int(pool_bytes(case, engine) // one_block)
+        blocks = given_out(int(pool_bytes(case, engine) // one_block), engine.scheduler)
     if blocks < 1:
         size = format_bytes(one_block)
         raise DoesNotFit(say("block_tokens: no block of {size} fits; allowed: smaller blocks, more GPUs", size=size))
@@ -111,6 +111,19 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
         by_priority=engine.by_priority,
         host_blocks=2 * blocks if engine.host_gib is None else int(engine.host_gib * GIB / case.tp // one_block),
     )
+
+
+def null_blocks(scheduler: str) -> int:
+    """Blocks of an engine's own count that no request gets: vLLM V1's first one.
+
+    Source: vLLM 0.33 `BlockPool.null_block`; with 256 blocks it decides as this scheduler does with 255.
+    """
+    return 1 if scheduler.startswith("vllm-v1") else 0
+
+
+def given_out(num_gpu_blocks: int, scheduler: str) -> int:
+    """Blocks that requests can have, of an engine's own count."""
+    return num_gpu_blocks - null_blocks(scheduler)
 
 
 def block_bytes(case: Case) -> float:
