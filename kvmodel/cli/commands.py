@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from kvmodel import catalog
+from kvmodel.catalog import kv_dtypes
 from kvmodel.cli import answers
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
@@ -146,7 +148,8 @@ def simulate(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
 def pressure(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.simulation import pressure
 
-    return echo(case, "pressure", inputs) | pressure.pressure(case, inputs)
+    notes = {"notes": list(kv_dtypes.notes(catalog.model(case.model).kv_layers, case.kv_dtype))}
+    return echo(case, "pressure", inputs) | pressure.pressure(case, inputs) | notes
 
 
 def remedies(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from kvmodel.units import GIB, format_bytes
 from kvmodel.words import say
 
 V0_LEAST_BATCHED_TOKENS = 2048
-FEW_SEQUENCES, MANY_SEQUENCES = 256, 1024  # vLLM's defaults of max_num_seqs
+FEW_SEQUENCES = 256  # vLLM's default of max_num_seqs on smaller GPUs
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def default_max_num_seqs(gpu: Gpu, max_num_batched_tokens: int) -> int:
     Source: `arg_utils.py::get_batch_defaults`.
     """
     large = gpu.memory_bytes >= 70 * GIB and "a100" not in gpu.id
-    return min(MANY_SEQUENCES if large else FEW_SEQUENCES, max_num_batched_tokens)
+    return min(1024 if large else FEW_SEQUENCES, max_num_batched_tokens)
 
 
 def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import catalog
-from kvmodel.catalog import kv_dtypes, prices
+from kvmodel.catalog import prices
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
 from kvmodel.inputs.case import Case
@@ -19,8 +18,7 @@ from kvmodel.units import MS
 
 def pressure(case: Case, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Totals of a run; `inputs` are the command's own inputs. Raises CaseError or DoesNotFit: one sentence."""
-    totals = results_of(case, inputs).totals(slo_ttft_s=inputs["slo_ttft_s"], slo_tpot_s=inputs["slo_tpot_ms"] * MS)
-    return totals | {"notes": list(kv_dtypes.notes(catalog.model(case.model).kv_layers, case.kv_dtype))}
+    return results_of(case, inputs).totals(slo_ttft_s=inputs["slo_ttft_s"], slo_tpot_s=inputs["slo_tpot_ms"] * MS)
 
 
 def results_of(case: Case, inputs: Mapping[str, Any]) -> Results:
