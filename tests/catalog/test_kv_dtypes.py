@@ -1,4 +1,4 @@
-"""KV dtypes as engines store them: bytes of a token by hand, engines names for them, and what is said of the unknown."""
+"""KV dtypes as engines store them: bytes of a token by hand, engines' names for them, and what is said of others."""
 
 import pytest
 
