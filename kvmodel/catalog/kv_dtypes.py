@@ -103,7 +103,20 @@ def stored_as(layers: Iterable[KvLayers], name: str) -> str:
 
 
 def notes(layers: Iterable[KvLayers], name: str) -> tuple[str, ...]:
-    """What a reader should know of a dtype for such layers, a sentence each; empty where all of it is ordinary."""
+    """What a reader of times should know of a dtype for such layers, a sentence each; empty where nothing is."""
+    kept = stored_as(layers, name)
+    if kv_dtypes()[kept].speed == "known":
+        return size_notes(layers, name)
+    speed = say(
+        "kv_dtype: how fast attention reads {name} is not known here; its bytes are counted as stored, its reads at "
+        "the memory's rate, which is the least that they can take",
+        name=kept,
+    )
+    return (*size_notes(layers, name), speed)
+
+
+def size_notes(layers: Iterable[KvLayers], name: str) -> tuple[str, ...]:
+    """What a reader of sizes should know of a dtype for such layers."""
     kept = stored_as(layers, name)
     row, sentences = kv_dtypes()[kept], []
     latent = any(group.kind in LATENTS for group in layers)
@@ -118,14 +131,6 @@ def notes(layers: Iterable[KvLayers], name: str) -> tuple[str, ...]:
                 kept=kept,
                 name=name,
                 plain=max(group.key_dim for group in plain.layers) * round(plain.bytes_per_value),
-            )
-        )
-    if row.speed != "known":
-        sentences.append(
-            say(
-                "kv_dtype: how fast attention reads {name} is not known here; its bytes are counted as stored, its "
-                "reads at the memory's rate, which is the least that they can take",
-                name=kept,
             )
         )
     return tuple(sentences)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvmodel import catalog
-from kvmodel.catalog import assumptions
+from kvmodel.catalog import assumptions, kv_dtypes
 from kvmodel.inputs.case import Case
 from kvmodel.memory import gpu_memory, kv_cache, levers, pool_plan, printed_by_engine
 from kvmodel.recovery import resolve
@@ -55,6 +55,12 @@ def fields_used(case: Case, reading: Reading | None = None) -> dict[str, Any]:
     return {name: getattr(model, name) for name in names} | {
         **stored(case),
     }
+
+
+def kv_notes(case: Case) -> dict[str, Any]:
+    """What to know of the KV dtype for this model's sizes; nothing where all is ordinary."""
+    sentences = kv_dtypes.size_notes(catalog.model(case.model).kv_layers, case.kv_dtype)
+    return {"kv_notes": list(sentences)} if sentences else {}
 
 
 def stored(case: Case) -> dict[str, Any]:
@@ -115,6 +121,7 @@ def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
     return (
         {"max_model_len": startup.longest}
         | report
+        | kv_notes(case)
         | host
         | {"printed": lines, "levers": levers.as_rows(levers.levers(startup))}
     )

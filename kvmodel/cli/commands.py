@@ -77,6 +77,7 @@ def size(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
         | answers.size(case, numbers(case, inputs))
         | {"fields_used": answers.fields_used(case, inputs.get("reading"))}
         | answers.config_answer(inputs.get("reading"))
+        | answers.kv_notes(case)
     )
 
 

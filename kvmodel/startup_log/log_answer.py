@@ -20,6 +20,7 @@ from kvmodel.units import MIB
 from kvmodel.words import say
 
 LARGEST_BYTES = 64 * MIB
+AUTO = "auto"  # the model's own dtype, or what its checkpoint asks for: the reader's word counts
 
 
 def explain(case: Case, command_inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +63,8 @@ def held_against(
     """
     if model is None:
         return None, check.check(log)
-    ways = ways_kept(model, kv_dtypes.kv_dtype_id(log.kv_dtype or "") or kv_dtype)
+    in_log = None if log.kv_dtype in (None, AUTO) else kv_dtypes.kv_dtype_id(str(log.kv_dtype))
+    ways = ways_kept(model, in_log or kv_dtype)
     tried = [(named, check.check(log, named)) for named in ways]
 
     def agreement(way: tuple[Named, list[check.Finding]]) -> tuple[bool, int]:

@@ -72,6 +72,7 @@ def size(answer: Answer) -> str:
         ("without a hybrid KV manager", memory(answer["kv_bytes_hybrid_off"])),
         ("from", "; ".join(groups)),
         *config_lines(answer),
+        *kv_notes(answer),
     )
 
 
@@ -87,6 +88,10 @@ def config_lines(answer: Answer) -> list[tuple[str, str]]:
     defaults = ", ".join(f"{key} {value}" for key, value in answer["assumed"].items())
     lines.append(("assumed, as the class does", defaults or "nothing"))
     return lines + [("note", note) for note in answer["notes"]]
+
+
+def kv_notes(answer: Answer) -> list[tuple[str, str]]:
+    return [("note", note) for note in answer.get("kv_notes", ())]
 
 
 def moe(answer: Answer) -> bool:
@@ -119,6 +124,7 @@ def capacity(answer: Answer) -> str:
             (f"with {row['lever']}", f"{memory_change(row['freed_bytes'])}, {significant(row['requests'], 3)} requests")
             for row in answer["levers"][1:]
         ),
+        *kv_notes(answer),
     )
 
 

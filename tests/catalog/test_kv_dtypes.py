@@ -128,3 +128,10 @@ def test_sizes_use_what_is_stored():
     assert size["growth_bytes_per_token"] == 32 * 8 * 144
     assert answers.fields_used(case)["bytes_per_value"] == 0.5 + 1 / 16
     assert float(kv_cache.kv_bytes(case.stored.layers, 10, bytes_per_value=case.stored.bytes_per_value)) == 368_640
+
+
+def test_sizes_say_what_to_know_of_the_dtype_and_nothing_of_its_speed():
+    case = Case(model="llama-3.1-8b", kv_dtype="nvfp4")
+    assert answers.kv_notes(case) == {}
+    (note,) = answers.kv_notes(Case(kv_dtype="fp8_ds_mla"))["kv_notes"]
+    assert note == "kv_dtype: no engine is known to keep layers of this kind in fp8_ds_mla"

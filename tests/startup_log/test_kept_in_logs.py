@@ -75,3 +75,10 @@ def test_fp8_of_a_sparse_model_is_a_record_or_plain(dtype, tokens, each):
 
 def test_a_pool_of_another_dtype_is_caught():
     assert not explained(replaced(DSA, [("fp8_ds_mla", "bfloat16")]), "20-dsa-61-layers.json")["consistent"]
+
+
+def test_auto_in_a_log_leaves_the_readers_word():
+    """A checkpoint may ask for 8-bit KV under "auto"."""
+    text = replaced(DSA, [("fp8_ds_mla", "auto")])
+    model = config_file.read_file(str(FIELD / "20-dsa-61-layers.json")).text
+    assert log_answer.explain_text(text, Case(kv_dtype="fp8"), {"model": model})["consistent"]
