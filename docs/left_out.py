@@ -245,6 +245,7 @@ CHECKS: dict[str, tuple[Check, ...]] = {
     "KV reads of later chunks": (later_chunks,),
     "linear attention, state-space layers, sparse attention with an indexer": (states_count,),
     "padded pages of hybrid models": (exact_need,),
+    "weights as loaded": (has_flag("capacity", "--weight-gib"),),
     "tensor parallel on PCIe": (reduce_on_pcie,),
     "pipeline parallel, several nodes, disaggregated prefill": (
         has_flag("capacity", "--pp"), no_flag(PRICES, "--pp", "--nodes"),
@@ -269,6 +270,7 @@ NOT_BY_MACHINE = {
     "vLLM V0": "held by the tests of policies",
     "a quirk of priorities": "held by runs of vLLM's own scheduler",
     "batched calls of few pieces": "measured elsewhere",
+    "peak of sampling at the start": "held by the tests of memory",
     "copies of 10 GiB and more by a kernel": "measured elsewhere",
     "the engine's own copy path": "measured elsewhere",
 }

@@ -12,6 +12,7 @@ from kvmodel.words import say
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
+BILLION = 10**9  # of parameters
 TFLOP = 10**12
 US, MS = 1e-6, 1e-3
 LEAST_CARRIED = 0.9  # nothing below it is one when rounded, to however few digits

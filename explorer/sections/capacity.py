@@ -19,9 +19,9 @@ from kvmodel.memory.pool_plan import Plan, Startup
 from kvmodel.texts import kv_pool
 
 CASE_FIELDS = ("model", "gpu", "tp", "kv_dtype", "decode_context", "block_tokens", "max_num_batched_tokens")
-FIRST = ("max_model_len", "utilization", "offload_gib")
+FIRST = ("max_model_len", "utilization", "weight_gib", "offload_gib")
 MORE = ("pp", "dcp", "draft_tokens", "swap_gib", "max_num_seqs")
-STEPS = {"max_model_len": 4096, "utilization": 0.01, "offload_gib": 16.0, "swap_gib": 4.0}
+STEPS = {"max_model_len": 4096, "utilization": 0.01, "offload_gib": 16.0, "weight_gib": 0.5, "swap_gib": 4.0}
 HOST_GIB = 64.0  # what the page opens with
 COLUMNS = ("lever", "freed", "pool", "mean", "full")
 

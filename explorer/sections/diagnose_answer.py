@@ -200,10 +200,10 @@ def load(answer: Answer) -> dict[str, str]:
     A server that cannot keep up serves less than arrives; how much arrives no metric tells.
     """
     state, rate = answer["state"], answer["rates"]["finished_per_s"]
-    blocks = state["num_gpu_blocks"]
+    blocks, policy = state["num_gpu_blocks"], answer["case"]["policy"]
     values = {
-        "scheduler": answer["case"]["policy"] if answer["case"]["policy"] in simulate.SCHEDULERS else None,
-        "num_blocks": None if blocks is None else f"{blocks:.0f}",
+        "scheduler": policy if policy in simulate.SCHEDULERS else None,
+        "num_blocks": None if blocks is None else max(1, simulate.given_out(round(blocks), policy)),
         "utilization": state["gpu_memory_utilization"],
         "prefix_caching": None if state["prefix_caching"] is None else str(state["prefix_caching"] != "False").lower(),
         "requests_per_s": None if rate is None else f"{rate:.3g}",

@@ -16,7 +16,7 @@ from kvmodel.errors import CaseError
 from kvmodel.inputs.case import Case
 from kvmodel.startup_log import log_answer, log_reader
 from kvmodel.texts import kv_pool
-from kvmodel.units import format_bytes, format_count
+from kvmodel.units import GIB, format_bytes, format_count
 
 TEXT = "log_text"
 COLUMNS = ("figure", "printed", "means", "expected", "agrees")
@@ -79,6 +79,7 @@ def explain(answer: Answer) -> None:
         low, high = map(format_count, implied_range)
         st.markdown(prose.text("capacity", "log_rate", {"low": low, "high": high, "own": format_count(model_bytes)}))
     checks(answer)
+    loaded_weights(answer)
     values_table(answer)
 
 
@@ -98,6 +99,19 @@ def verdict(answer: Answer) -> None:
 def mark_of(finding: dict[str, Any]) -> str:
     """The word for a finding: one with an expectation that nothing contradicts or confirms is not explained."""
     return "unexplained" if finding["agrees"] is None and finding["expected"] else MARKS[finding["agrees"]]
+
+
+def loaded_weights(answer: Answer) -> None:
+    """Puts the weights that a log prints into the page's input: bar and levers then stand on them."""
+    size_bytes = answer["figures"].get("weight_bytes")
+    if size_bytes:
+        label = prose.text("capacity", "log_use_weights", {"weights": format_bytes(size_bytes)})
+        st.button(label, key="use_weights", on_click=use_weights, args=(round(size_bytes / GIB, 4),))
+
+
+def use_weights(size_gib: float) -> None:
+    """A callback: the figure in the input's place."""
+    st.session_state["weight_gib"] = size_gib
 
 
 def checks(answer: Answer) -> None:

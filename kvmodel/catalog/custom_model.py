@@ -5,9 +5,9 @@ characters that no URL needs to escape. NAME is for people. A catalog id never b
 
 Numbers, each a letter and its value: l layers, d hidden size, h attention heads, g KV heads, w and u width of a head's
 keys and values, v vocabulary, x longest context, m matrices in the layers, s one expert summed over layers,
-e experts, k experts a token, o other parameters, f MLP width, b weight bytes, r and q bytes of a layer's and of an
-expert's parameter. Groups of layers: kind, then `layers x heads x key width x value width`, then w window, b fixed
-bytes, c tokens an entry, i index width.
+e experts, k experts a token, i width of an expert, o other parameters, f MLP width, b weight bytes, r and q bytes of a
+layer's and of an expert's parameter. Groups of layers: kind, then `layers x heads x key width x value width`, then
+w window, b fixed bytes, c tokens an entry, i index width, s values of a state x the bytes that are said of each.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PART = re.compile(rf"([a-z])({NUMBER})")
 GROUP = re.compile(
     rf"(full|sliding|chunked|mla|compressed|state|shared|cross)([0-9]{{1,6}})"
     rf"(?:x([0-9]{{1,8}})x([0-9]{{1,8}})x([0-9]{{1,8}}))?"
-    rf"(?:w({NUMBER}))?(?:b({NUMBER}))?(?:c([0-9]{{1,8}}))?(?:i([0-9]{{1,8}}))?"
+    rf"(?:w({NUMBER}))?(?:b({NUMBER}))?(?:c([0-9]{{1,8}}))?(?:i([0-9]{{1,8}}))?(?:s([0-9]{{1,15}})x([0-8]))?"
 )
 WHOLE = {
     "l": "num_hidden_layers", "d": "hidden_size", "h": "num_attention_heads", "g": "num_key_value_heads",
     "w": "head_dim", "u": "v_head_dim", "v": "vocab_size", "x": "max_position_embeddings", "e": "num_experts",
-    "k": "num_experts_per_tok",
+    "k": "num_experts_per_tok", "i": "moe_intermediate_size",
 }  # fmt: skip
 RATES = {"r": "weight_bytes_per_parameter", "q": "expert_weight_bytes_per_parameter"}
 COUNTS = {"m": "layer_matrices", "s": "expert", "o": "other", "f": "mlp_width", "b": "weight_bytes"}
@@ -80,7 +80,8 @@ def _group_text(group: KvLayers) -> str:
         text += f"b{_plain(group.fixed_bytes)}"
     if group.tokens_per_entry > 1:
         text += f"c{group.tokens_per_entry}"
-    return text + (f"i{group.index_dim}" if group.index_dim else "")
+    text += f"i{group.index_dim}" if group.index_dim else ""
+    return text + (f"s{group.state_values}x{group.said_bytes}" if group.state_values else "")
 
 
 def from_text(text: str) -> Model:
@@ -115,7 +116,7 @@ def _read(part: str, numbers: dict[str, float], groups: list[KvLayers]) -> None:
     group = GROUP.fullmatch(part)
     if not group:
         raise ValueError(say("{part!r} is no number or group of layers", part=part[:40]))
-    kind, layers, heads, key_dim, value_dim, bound, fixed, entry, index = group.groups(default="")
+    kind, layers, heads, key_dim, value_dim, bound, fixed, entry, index, values, value_bytes = group.groups(default="")
     groups.append(
         KvLayers(
             kind=kind,  # type: ignore[arg-type]
@@ -127,6 +128,8 @@ def _read(part: str, numbers: dict[str, float], groups: list[KvLayers]) -> None:
             fixed_bytes=float(fixed or 0),
             tokens_per_entry=int(entry or 1),
             index_dim=int(index or 0),
+            state_values=int(values or 0),
+            said_bytes=int(value_bytes or 0),
         )
     )
 

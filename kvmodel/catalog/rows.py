@@ -17,6 +17,7 @@ from kvmodel.words import say
 Basis = Literal["datasheet", "measured", "assumed"]
 
 
+FULL_BYTES = 4  # of a recurrent value of which nobody says how wide it is kept
 STRICT = {"extra": "forbid"}  # pydantic's configuration of a row: an unknown key is refused
 
 
@@ -49,6 +50,8 @@ class KvLayers:
     Per layer and token: `kv_heads * (key_dim + value_dim)` values, up to `bound_tokens`; `fixed_bytes` is a constant
     of a layer per request. MLA keeps one latent vector: one head, `value_dim` 0. `shared` layers read the KV of
     another layer and keep none; `cross` layers keep some per image or encoder input, none per text token.
+    `state_values` in a state's `fixed_bytes` are recurrent ones: of `said_bytes` each where a file or flag says how
+    wide, else of 4; the rest is of a convolution.
     `compressed` layers keep one entry for `tokens_per_entry` tokens. `index_dim` is the width of the key that an
     indexer of sparse attention adds to each entry.
     """
@@ -64,10 +67,14 @@ class KvLayers:
     fixed_bytes: float = 0.0
     tokens_per_entry: int = 1
     index_dim: int = 0
+    state_values: int = 0
+    said_bytes: int = 0
 
     def __post_init__(self) -> None:
         require(self.tokens_per_entry > 0 and self.index_dim >= 0, "tokens_per_entry must be above 0")
         require(self.layers > 0 and self.bound_tokens > 0, "layers and bound_tokens must be above 0")
+        recurrent = self.state_values * (self.said_bytes or FULL_BYTES)
+        require(0 <= recurrent <= self.fixed_bytes, "state_values are part of fixed_bytes")
         require(min(self.kv_heads, self.key_dim, self.value_dim, self.fixed_bytes) >= 0, "no width may be negative")
         require(
             (self.kind in ("sliding", "chunked")) == math.isfinite(self.bound_tokens),

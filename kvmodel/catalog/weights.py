@@ -4,8 +4,11 @@ Letters: L layers, d hidden_size, f the width of an MLP, H heads, H_kv KV heads,
 A catalog row's total is tested to equal the published one, so a wrong shape cannot stay unseen.
 """
 
-from kvmodel.catalog import Model
+import math
 
+from kvmodel.catalog import Model, assumptions
+
+MXFP4_BYTES = 0.5 + 1 / 32  # 4 bits of a parameter, and a byte for 32 of them
 ACTIVATION_BYTES = 2  # bf16 and fp16 activations
 
 FOUR_BIT_BYTES = 0.5 + 2 / 128  # of a parameter of the layers: 4 bits and a 16-bit scale for 128 of them
@@ -122,6 +125,20 @@ def weight_bytes(model: Model) -> float:
     rate = model.weight_bytes_per_parameter
     expert_rate = model.expert_weight_bytes_per_parameter or rate
     return (parameter_count(model) - experts) * rate + experts * expert_rate
+
+
+def loaded_bytes(model: Model, tp: int = 1) -> float:
+    """As :func:`weight_bytes`, as vLLM loads them over `tp` GPUs: MXFP4 experts padded to its kernels' tiles. [bytes]
+
+    Source: vLLM `mxfp4_round_up_hidden_size_and_intermediate_size` for Marlin; issue 23278, 65.97 GiB of gpt-oss-120b.
+    """
+    width, rate = model.moe_intermediate_size, model.expert_weight_bytes_per_parameter
+    if rate != MXFP4_BYTES or not width:
+        return weight_bytes(model)
+    sides = (model.hidden_size, width / tp)
+    tiles = (assumptions.value("memory", "mxfp4_hidden_tile"), assumptions.value("memory", "mxfp4_width_tile"))
+    padded = math.prod(math.ceil(side / tile) * tile / side for side, tile in zip(sides, tiles, strict=True))
+    return weight_bytes(model) + model.num_experts * expert_parameters(model) * rate * (padded - 1)
 
 
 def four_bit_bytes(model: Model) -> float:

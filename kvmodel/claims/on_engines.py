@@ -31,7 +31,7 @@ def keeps_in_v0(case: Case) -> Figures:
 def removed_flags(case: Case) -> Figures:
     """When V0's two flags went, and what the default swap space held."""
     tokens = quoted("swap_space_bytes") / float(
-        kv_cache.kv_bytes(catalog.model(case.model).kv_layers, 1, bytes_per_value=BYTES_PER_VALUE[case.kv_dtype])
+        kv_cache.kv_bytes(case.stored.layers, 1, bytes_per_value=case.stored.bytes_per_value)
     )
     return {
         "mode_gone": releases.gone("--preemption-mode", "vllm"),

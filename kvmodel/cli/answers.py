@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kvmodel import catalog
-from kvmodel.catalog import assumptions
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.catalog import assumptions, kv_dtypes
+from kvmodel.inputs.case import Case
 from kvmodel.memory import gpu_memory, kv_cache, levers, pool_plan, printed_by_engine
 from kvmodel.recovery import resolve
 from kvmodel.timing import engine_time, step_time, transfer
@@ -28,8 +28,7 @@ Numbers = Mapping[str, Any]
 
 def size(case: Case, numbers: Numbers) -> dict[str, Any]:
     """KV of one request: whole, on each GPU, held in blocks, and without a hybrid KV manager. [bytes]"""
-    layers, tokens, tp = catalog.model(case.model).kv_layers, numbers["tokens"], case.tp
-    width = BYTES_PER_VALUE[case.kv_dtype]
+    layers, width, tokens, tp = case.stored.layers, case.stored.bytes_per_value, numbers["tokens"], case.tp
     return {
         "kv_bytes": kv_cache.kv_bytes(layers, tokens, bytes_per_value=width),
         "kv_bytes_per_gpu": kv_cache.kv_bytes(layers, tokens, bytes_per_value=width, tp=tp),
@@ -48,17 +47,29 @@ def fields_used(case: Case, reading: Reading | None = None) -> dict[str, Any]:
     if reading is not None:
         return dict(reading.used) | {
             "section": reading.section,
-            "kv_dtype": case.kv_dtype,
-            "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
-            "kv_layers": [asdict(group) for group in model.kv_layers],
+            **stored(case),
         }
     names = ["num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"]
     if model.kv_lora_rank:
         names = ["num_hidden_layers", "kv_lora_rank", "qk_rope_head_dim"]
     return {name: getattr(model, name) for name in names} | {
+        **stored(case),
+    }
+
+
+def kv_notes(case: Case) -> dict[str, Any]:
+    """What to know of the KV dtype for this model's sizes; nothing where all is ordinary."""
+    sentences = kv_dtypes.size_notes(catalog.model(case.model).kv_layers, case.kv_dtype)
+    return {"kv_notes": list(sentences)} if sentences else {}
+
+
+def stored(case: Case) -> dict[str, Any]:
+    """How wide a value is in the Case's dtype, and the layers as they are kept in it: the factors of its size."""
+    kept = case.stored
+    return {
         "kv_dtype": case.kv_dtype,
-        "bytes_per_value": BYTES_PER_VALUE[case.kv_dtype],
-        "kv_layers": [asdict(group) for group in model.kv_layers],
+        "bytes_per_value": kept.bytes_per_value,
+        "kv_layers": [asdict(group) for group in kept.layers],
     }
 
 
@@ -79,7 +90,17 @@ def config_answer(reading: Reading | None) -> dict[str, Any]:
 
 def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
     """The KV pool of one GPU, the requests it holds, and how each engine prints it. Raises DoesNotFit."""
-    settings = ("max_model_len", "utilization", "pp", "dcp", "swap_gib", "draft_tokens", "unchunked", "max_num_seqs")
+    settings = (
+        "max_model_len",
+        "utilization",
+        "pp",
+        "dcp",
+        "swap_gib",
+        "draft_tokens",
+        "unchunked",
+        "max_num_seqs",
+        "weight_gib",
+    )
     startup = pool_plan.Startup(case=case, **{name: numbers[name] for name in settings})
     report = gpu_memory.pool_report(
         catalog.model(case.model),
@@ -92,12 +113,15 @@ def pool(case: Case, numbers: Numbers) -> dict[str, Any]:
         utilization=startup.utilization,
         pp=startup.pp,
         peak_bytes=pool_plan.unchunked_peak_bytes(startup) if startup.unchunked else None,
+        loaded_bytes=startup.loaded_bytes,
+        max_num_seqs=startup.max_num_seqs,
     )
     host = printed_by_engine.host_pool(case, numbers["offload_gib"], max_model_len=startup.longest, pp=startup.pp)
     lines = printed_by_engine.as_rows(pool_plan.plan(startup).printed)
     return (
         {"max_model_len": startup.longest}
         | report
+        | kv_notes(case)
         | host
         | {"printed": lines, "levers": levers.as_rows(levers.levers(startup))}
     )

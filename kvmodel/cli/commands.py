@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from kvmodel import catalog
+from kvmodel.catalog import kv_dtypes
 from kvmodel.cli import answers
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
@@ -75,6 +77,7 @@ def size(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
         | answers.size(case, numbers(case, inputs))
         | {"fields_used": answers.fields_used(case, inputs.get("reading"))}
         | answers.config_answer(inputs.get("reading"))
+        | answers.kv_notes(case)
     )
 
 
@@ -146,7 +149,8 @@ def simulate(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
 def pressure(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
     from kvmodel.simulation import pressure
 
-    return echo(case, "pressure", inputs) | pressure.pressure(case, inputs)
+    notes = {"notes": list(kv_dtypes.notes(catalog.model(case.model).kv_layers, case.kv_dtype))}
+    return echo(case, "pressure", inputs) | pressure.pressure(case, inputs) | notes
 
 
 def remedies(case: Case, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -202,7 +206,7 @@ COMMANDS = {
         "--model llama-3.1-8b --gpu h100-sxm5-80gb --max-model-len 32768", pool,
         ("model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens"),
         ("utilization", "max_model_len", "unchunked", "max_num_seqs", "pp", "dcp", "swap_gib", "offload_gib",
-         "draft_tokens", *questions.CONFIG),
+         "draft_tokens", "weight_gib", *questions.CONFIG),
     ),
     "prefill": Command(
         "seconds to prefill, or to recompute a lost KV cache, alone on the GPU",
@@ -259,7 +263,8 @@ COMMANDS = {
         words=("scrape",), output=True, texts=diagnosis_texts,
     ),
     "simulate": Command(
-        "every decision of vLLM V1's scheduler for the settings and requests of a JSON file, in steps",
+        "every decision of vLLM V1's scheduler for the settings and requests of a JSON file, in steps; its "
+        "num_blocks are those that requests can have, one fewer than num_gpu_blocks",
         "tests/data/oracle/stress-003.json --json", simulate, words=("file",), texts=simulation_texts,
     ),
     "pressure": Command(

@@ -11,10 +11,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvmodel import catalog, files
+from kvmodel import files
 from kvmodel.cli import answers
 from kvmodel.errors import CaseError, CatalogError
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import resolve
 from kvmodel.sweeps.row_results import COMPARE, Question, Results, Row, names_of_results, pools, read_row, results_of
@@ -100,11 +100,9 @@ def _copy(case: Case, values: Results) -> tuple[Results, Any]:
 
 def _prefill(case: Case, values: Results) -> tuple[Results, Any]:
     free = pools(case, values)
+    kept = case.stored
     kv_bytes = kv_cache.kv_bytes(
-        catalog.model(case.model).kv_layers,
-        values["tokens"] + values["past"],
-        bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
-        tp=case.tp,
+        kept.layers, values["tokens"] + values["past"], bytes_per_value=kept.bytes_per_value, tp=case.tp
     )
     return answers.prefill(case, values), (free <= 0) | (kv_bytes > free)
 

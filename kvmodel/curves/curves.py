@@ -9,7 +9,7 @@ import numpy as np
 
 from kvmodel import catalog
 from kvmodel.arrays import Floats
-from kvmodel.inputs.case import BYTES_PER_VALUE
+from kvmodel.catalog import kv_dtypes
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import break_even, resolve, strategies
 from kvmodel.recovery.comparison import Comparison
@@ -61,10 +61,11 @@ def kv_by_length(result: Comparison, others: Iterable[str] = ()) -> KvCurves:
     case = result.case
     model = catalog.model(case.model)
     tokens = _lengths(float(case.tokens), float(max(LONGEST_TOKENS, case.tokens)), LENGTH_POINTS)
-    value_bytes = BYTES_PER_VALUE[case.kv_dtype]
-    sizes = {model.label: kv_cache.kv_bytes(model.kv_layers, tokens, bytes_per_value=value_bytes, tp=case.tp)}
+    kept = case.stored
+    sizes = {model.label: kv_cache.kv_bytes(kept.layers, tokens, bytes_per_value=kept.bytes_per_value, tp=case.tp)}
     for other in map(catalog.model, others):
-        sizes.setdefault(other.label, kv_cache.kv_bytes(other.kv_layers, tokens, bytes_per_value=value_bytes))
+        same = kv_dtypes.stored(other.kv_layers, case.kv_dtype)
+        sizes.setdefault(other.label, kv_cache.kv_bytes(same.layers, tokens, bytes_per_value=same.bytes_per_value))
     return KvCurves(tokens, sizes, model.label, float(case.tokens))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from kvmodel import catalog
 from kvmodel.arrays import Floats
 from kvmodel.catalog import assumptions
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.timing import transfer
 from kvmodel.units import GB, MIB, MS
@@ -41,9 +41,8 @@ class KvTable:
 
 def kv_table(case: Case, links: tuple[str, ...]) -> KvTable:
     """The table for a Case's model, KV dtype and tensor parallel; bytes over rate, without per-copy costs."""
-    size = kv_cache.kv_bytes(
-        catalog.model(case.model).kv_layers, TABLE_TOKENS, bytes_per_value=BYTES_PER_VALUE[case.kv_dtype], tp=case.tp
-    )
+    kept = case.stored
+    size = kv_cache.kv_bytes(kept.layers, TABLE_TOKENS, bytes_per_value=kept.bytes_per_value, tp=case.tp)
     return KvTable(TABLE_TOKENS, size, tuple(_link_times(size, link) for link in links))
 
 

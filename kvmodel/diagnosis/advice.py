@@ -25,7 +25,7 @@ from kvmodel.diagnosis.queues import KV
 from kvmodel.diagnosis.server_remedies import NotEnough, Simulated
 from kvmodel.diagnosis.thresholds import limit
 from kvmodel.errors import CaseError
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.metrics.era import Era, Standing, at_least, standing
 from kvmodel.metrics.server_rates import Rates
@@ -235,8 +235,8 @@ def utilization(window: Window, case: Case, fields: Mapping[str, Any], gpu: str 
 
 def token_bytes(case: Case) -> float:
     """KV bytes that one token takes, over all GPUs."""
-    layers = catalog.model(case.model).kv_layers
-    return float(kv_cache.growth_bytes_per_token(layers, bytes_per_value=BYTES_PER_VALUE[case.kv_dtype]))
+    kept = case.stored
+    return float(kv_cache.growth_bytes_per_token(kept.layers, bytes_per_value=kept.bytes_per_value))
 
 
 def offload(pool: float | None, case: Case, fields: Mapping[str, Any]) -> dict[str, str]:

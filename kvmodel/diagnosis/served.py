@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kvmodel.catalog import model_id
+from kvmodel.catalog import kv_dtypes, model_id
 from kvmodel.inputs import case
 from kvmodel.metrics.era import Era
 from kvmodel.metrics.server_rates import Rates
 from kvmodel.metrics.server_state import Engine
 from kvmodel.metrics.server_window import Window
 from kvmodel.words import say
-
-KV_DTYPES = {"auto": "bf16", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float": "fp32", "float32": "fp32"}
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,4 @@ def policy(engine: Engine, era: Era) -> str:
 def kv_dtype(engine: Engine) -> str | None:
     """The KV dtype of the configuration as a Case has it, None where it is not reported or not one of those."""
     dtype = engine.config.get("cache_dtype", engine.config.get("kv_cache_dtype"))
-    if dtype is None:
-        return None
-    if dtype.startswith("fp8"):
-        return "fp8"
-    return KV_DTYPES.get(dtype, dtype if dtype in case.BYTES_PER_VALUE else None)
+    return None if dtype is None else kv_dtypes.kv_dtype_id(dtype)

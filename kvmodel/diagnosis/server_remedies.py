@@ -129,7 +129,7 @@ def server_of(window: Window, era: Era, case: Case, fields: set[str]) -> Server:
     scheduler = case.policy
     if scheduler == "vllm-v1" and era.gone is not None and not may_be(era.gone, WHOLE_PROMPT_SINCE):
         scheduler = "vllm-v1-first-chunk"
-    blocks = int(pool_tokens // case.block_tokens)
+    blocks = max(1, simulate.given_out(int(pool_tokens // case.block_tokens), scheduler))
     free = catalog.gpu(case.gpu).memory_bytes - weights.weight_bytes(catalog.model(case.model)) / case.tp
     if blocks * simulate.block_bytes(case) > free:
         values = {"tp": case.tp, "gpu": case.gpu}

@@ -95,8 +95,8 @@ def token_bytes(result: Comparison) -> float:
 
 
 def _token_bytes(case: Case) -> float:
-    layers, value_bytes = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    one, two = (kv_cache.kv_bytes(layers, tokens, bytes_per_value=value_bytes) for tokens in (1, 2))
+    kept = case.stored
+    one, two = (kv_cache.kv_bytes(kept.layers, tokens, bytes_per_value=kept.bytes_per_value) for tokens in (1, 2))
     return float(two - one)
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from kvmodel import catalog
 from kvmodel.catalog import KvLayers
 from kvmodel.explain.formula import Factor, Line, Term, Trace
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 
 FactorsOf = Callable[[KvLayers], tuple[Factor, ...]]
@@ -18,8 +17,8 @@ ONE_LETTER = ("full", "mla")  # kinds whose layers are plain L
 
 def kv(case: Case) -> Trace:
     """Bytes of one token while every layer grows, of one once the windows are full, and of the request. All GPUs."""
-    layers, value_bytes = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    return *growth(layers, value_bytes), request(case)
+    kept = case.stored
+    return *growth(kept.layers, kept.bytes_per_value), request(case)
 
 
 def growth(layers: Sequence[KvLayers], value_bytes: float) -> Trace:
@@ -38,8 +37,8 @@ def request(case: Case) -> Line:
         has_bound = np.isfinite(group.bound_tokens)
         return (Factor(r"\min(n, w)" if has_bound else "n", min(case.tokens, group.bound_tokens), "tokens"),)
 
-    layers, value_bytes = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    terms = kv_terms(layers, value_bytes, token_factors)
+    kept = case.stored
+    terms = kv_terms(kept.layers, kept.bytes_per_value, token_factors)
     return Line("kv_request", "M", terms, "bytes", "memory.kv_cache.kv_bytes", headline=True)
 
 
@@ -50,8 +49,8 @@ def copy_size(case: Case) -> Line:
         blocks = float(kv_cache.blocks(min(case.tokens, group.bound_tokens), case.block_tokens))
         return Factor("N_b", blocks, "blocks"), Factor("n_b", case.block_tokens, "tokens")
 
-    layers, value_bytes = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    terms = kv_terms(layers, value_bytes, token_factors, tp=case.tp)
+    kept = case.stored
+    terms = kv_terms(kept.layers, kept.bytes_per_value, token_factors, tp=case.tp)
     return Line("moved", "M", terms, "bytes", "memory.kv_cache.kv_bytes_in_blocks")
 
 

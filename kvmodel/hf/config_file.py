@@ -14,6 +14,7 @@ from typing import Any
 from kvmodel import catalog
 from kvmodel.catalog import KvLayers, Model, ParameterCounts, custom_model
 from kvmodel.hf.attention import Attention, attention
+from kvmodel.hf.doubts import doubts
 from kvmodel.hf.fields import ConfigRefused, Fields, language_section, refusal, require_decoder
 from kvmodel.hf.json_text import json_object, reason
 from kvmodel.hf.kinds import DRAFTS
@@ -26,6 +27,7 @@ from kvmodel.words import say
 
 LARGEST_FILE_BYTES = 4 * MIB
 MOST_DRAFTS = 8
+STATE_DTYPES = {"auto": 0, "16-bit": 2, "fp32": 4}  # bytes of a value
 LONGEST_CONTEXT = (
     "max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "seq_length", "model_max_length",
     "max_target_positions", "n_ctx", "context_length",
@@ -54,7 +56,7 @@ class Reading:
         return self.model.id
 
 
-def read_file(path: str, *, assume_defaults: bool = False, draft_layers: int = 0) -> Reading:
+def read_file(path: str, *, assume_defaults: bool = False, draft_layers: int = 0, state_dtype: str = "auto") -> Reading:
     """Raises ConfigRefused where the file cannot be opened, is no JSON object or is refused by :func:`read`."""
     try:
         with Path(path).open("rb") as file:
@@ -62,24 +64,37 @@ def read_file(path: str, *, assume_defaults: bool = False, draft_layers: int = 0
     except (OSError, ValueError) as error:
         raise ConfigRefused(f"config: {path[:80]!r} cannot be read: {getattr(error, 'strerror', error)}") from None
     name = Path(path).stem
-    return read_text(content, name=name, assume_defaults=assume_defaults, draft_layers=draft_layers)
+    options: dict[str, Any] = {"assume_defaults": assume_defaults, "state_dtype": state_dtype}
+    return read_text(content, name=name, draft_layers=draft_layers, **options)
 
 
 def read_text(
-    content: bytes | str, *, name: str = "config", assume_defaults: bool = False, draft_layers: int = 0
+    content: bytes | str,
+    *,
+    name: str = "config",
+    assume_defaults: bool = False,
+    draft_layers: int = 0,
+    state_dtype: str = "auto",
 ) -> Reading:
     """As :func:`read`, of the text of a config.json of at most 4 MiB."""
     if len(content) > LARGEST_FILE_BYTES:
         raise ConfigRefused(say("config: more than 4 MiB given; allowed: a model's config.json"))
     config = json_object(content)
     try:
-        return read(config, name=name, assume_defaults=assume_defaults, draft_layers=draft_layers)
+        return read(
+            config, name=name, assume_defaults=assume_defaults, draft_layers=draft_layers, state_dtype=state_dtype
+        )
     except RecursionError as error:  # a value that is to be shown
         raise ConfigRefused(say("config: no JSON: {reason}", reason=reason(error))) from None
 
 
 def read(
-    config: Mapping[str, Any], *, name: str = "config", assume_defaults: bool = False, draft_layers: int = 0
+    config: Mapping[str, Any],
+    *,
+    name: str = "config",
+    assume_defaults: bool = False,
+    draft_layers: int = 0,
+    state_dtype: str = "auto",
 ) -> Reading:
     """The row of a config.json.
 
@@ -87,6 +102,7 @@ def read(
     ----------
     name : what to call the model where the file has no `_name_or_path`.
     assume_defaults : take the class's default for a dimension that is not in the file.
+    state_dtype : "16-bit" or "fp32" where a flag of the engine says how wide recurrent states are kept, else "auto".
     draft_layers : layers of a draft (EAGLE, MTP) that keep KV beside the model's own, each like a full layer.
 
     Raises
@@ -98,7 +114,7 @@ def read(
     fields = language_section(config, assume_defaults=assume_defaults)
     require_decoder(fields)
     shape = attention(fields)
-    layers = read_layers(fields, shape)
+    layers = [states_in(layer, STATE_DTYPES[state_dtype]) for layer in read_layers(fields, shape)]
     groups = kv_groups(fields, layers, latent=shape.latent, drafts=draft_layers)
     weights = count(config, fields, shape, layers)
     row = model_row(fields, shape, groups, weights.parameters, weights.sizes, label_of(config, name))
@@ -109,10 +125,21 @@ def read(
         section=fields.path.rstrip(".") or "top level",
         used=dict(sorted(fields.used.items())),
         assumed=dict(sorted(fields.assumed.items())),
-        notes=(*notes(fields, shape, layers, draft_layers), *weights.notes),
+        notes=(
+            *notes(fields, shape, layers, draft_layers),
+            *weights.notes,
+            *doubts(fields, weights.parameters, label_of(config, name)),
+        ),
         parameters=weights.parameters,
         fixed_bytes_transformers=float(sum(layer.mixer.transformers_bytes for layer in layers if layer.mixer)),
     )
+
+
+def states_in(layer: Layer, value_bytes: int) -> Layer:
+    """A layer whose recurrent states take so many bytes a value; 0 leaves them as they were read."""
+    if not (value_bytes and layer.mixer):
+        return layer
+    return replace(layer, mixer=replace(layer.mixer, said_bytes=value_bytes))
 
 
 def label_of(config: Mapping[str, Any], name: str) -> str:
@@ -156,6 +183,7 @@ def model_row(
             "vocab_size": rows["vocab_size"] or fields.assumed.get(fields.path + "vocab_size"),
             "num_experts": parameters.experts,
             "num_experts_per_tok": parameters.experts_per_token,
+            "moe_intermediate_size": parameters.expert_width or None,
             "weight_bytes_per_parameter": sizes.per_layer_parameter,
             "expert_weight_bytes_per_parameter": sizes.per_expert_parameter if parameters.experts else None,
             "counts": vars(
@@ -202,12 +230,26 @@ def notes(fields: Fields, shape: Attention, layers: list[Layer], draft_layers: i
         sentences.append(
             say("index keys are counted at the cache's width; engines keep 132 bytes each under a 16-bit cache too")
         )
+    marks = fields.part("sparse_attention_config").numbers("sparse_attention_freq") or []
+    unread = sum(map(bool, marks)) or sum(layer.kind == "indexed" and not layer.index_dim for layer in layers)
+    if unread:
+        sentences.append(
+            say(
+                "sparse attention keeps an index key of each token in {layers} layers, which is not counted",
+                layers=unread,
+            )
+        )
     if asks_for_narrow_kv(fields.outer, fields):
         sentences.append(
             say("the checkpoint has scales for 8-bit KV; an engine may then choose it: kv_dtype says which")
         )
     if any(layer.mixer for layer in layers):
-        sentences.append(say("states are counted as engines keep them: fp32, and kernel - 1 columns of a convolution"))
+        sentences.append(
+            say(
+                "states are counted in fp32 unless the file says how wide, with kernel - 1 columns of a convolution; "
+                "vLLM keeps them in 16 bits then: state_dtype says which"
+            )
+        )
     return tuple(sentences)
 
 

@@ -109,7 +109,8 @@ def kv_groups(fields: Fields, layers: list[Layer], *, latent: bool, drafts: int 
         full = next((layer for layer in reversed(layers) if layer.kind in ("full", "indexed", "both")), None)
         if full is None:
             raise ConfigRefused(say("draft_layers: given for a model without full attention layers to copy"))
-        for part in cache_parts(fields, replace(full, mixer=None, kind="full", keeps=True), latent):
+        draft = replace(full, mixer=None, kind="full", keeps=True, index_dim=max(layer.index_dim for layer in layers))
+        for part in cache_parts(fields, draft, latent):
             keys[tuple(part.items())] += drafts
     return tuple(KvLayers(layers=count, **dict(key)) for key, count in keys.items())
 
@@ -125,7 +126,8 @@ def cache_parts(fields: Fields, layer: Layer, latent: bool, drafts: int = 0) -> 
     if layer.heads is not None:
         parts += attention_parts(fields, layer, layer.heads, latent)
     if layer.mixer is not None:
-        parts.append({"kind": "state", **nothing, "fixed_bytes": float(layer.mixer.engine_bytes(drafts))})
+        state = {"fixed_bytes": float(layer.mixer.engine_bytes(drafts)), "state_values": layer.mixer.state_values}
+        parts.append({"kind": "state", **nothing, **state, "said_bytes": layer.mixer.said_bytes})
     return parts
 
 

@@ -37,6 +37,7 @@ class Parameters:
     expert: int = 0
     experts: int = 0
     experts_per_token: int = 0
+    expert_width: int = 0
     embedding: int = 0
     head: int = 0
     small: int = 0
@@ -92,7 +93,7 @@ def parameters(fields: Fields, attention: Attention, layers: list[Layer]) -> Par
     if isinstance(width, list) and len(width) != len(layers):
         raise wrong_length(f"{fields.path}intermediate_size", len(width), len(layers))
     facts = class_facts(fields.model_type)
-    totals = Parameters(experts=moe.count, experts_per_token=moe.per_token)
+    totals = Parameters(experts=moe.count, experts_per_token=moe.per_token, expert_width=moe.width)
     embeddings(fields, totals, facts, attention.hidden_size, vocabulary)
     widths = 0.0
     for i, layer in enumerate(layers):

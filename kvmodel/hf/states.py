@@ -1,18 +1,25 @@
 """What a layer of linear attention or a state-space model keeps of a request, whatever its length; and its parameters.
 
-Engines keep the last `kernel - 1` columns of the short convolution in 16 bits and the recurrent state in fp32, even
-in a 16-bit model (SGLang and vLLM start-up lines); transformers keeps `kernel` columns.
+Engines keep the last `kernel - 1` columns of the short convolution, in 16 bits; transformers keeps `kernel` columns. A
+recurrent state is counted in fp32, as transformers and SGLang keep it in a 16-bit model too, unless the file says other
+(`mamba_ssm_dtype`, Nemotron-H `mamba_ssm_cache_dtype`). vLLM keeps it in the model's 16 bits where neither the file nor
+a flag (`--mamba-ssm-cache-dtype`, `--mamba-cache-dtype`) says: :func:`kvmodel.memory.as_kept.vllm_states`. Kimi's delta
+attention it keeps in fp32 always.
+
+Source: vLLM 0.33 `MambaStateDtypeCalculator`; vLLM issue 26646 (Qwen3-Next: 548,864 bytes a page); SGLang `environ.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvmodel.hf.fields import ConfigRefused, Fields
 from kvmodel.words import say
 
 CONVOLUTION_BYTES = 2
-STATE_BYTES = 4
+FULL_BYTES = 4
+STATE_BYTES = {"float32": 4, "float": 4, "fp32": 4, "bfloat16": 2, "float16": 2, "half": 2}
+IN_FILE = ("mamba_ssm_dtype", "mamba_ssm_cache_dtype")
 
 
 @dataclass(frozen=True)
@@ -24,19 +31,30 @@ class Mixer:
     state_values: int
     matrices: int = 0
     small: int = 0
+    said_bytes: int = 0  # of a state's value, where the file or the class says; 0: the engine's own default
 
     def engine_bytes(self, draft_tokens: int = 0) -> int:
         """A draft adds a column for each token it is ahead."""
         columns = max(self.kernel - 1, 0) + draft_tokens
-        return self.conv_width * columns * CONVOLUTION_BYTES + self.state_values * STATE_BYTES
+        return self.conv_width * columns * CONVOLUTION_BYTES + self.state_values * (self.said_bytes or FULL_BYTES)
 
     @property
     def transformers_bytes(self) -> int:
-        return self.conv_width * self.kernel * CONVOLUTION_BYTES + self.state_values * STATE_BYTES
+        return self.conv_width * self.kernel * CONVOLUTION_BYTES + self.state_values * FULL_BYTES
 
 
 def mixer(fields: Fields, hidden_size: int, kind: str) -> Mixer:
     """The mixer of layers of kind "state", "conv" or "both". Raises ConfigRefused where its keys are not known."""
+    kept = mixer_of(fields, hidden_size, kind)
+    entry = fields.key_and_value(*IN_FILE)
+    width = STATE_BYTES.get(str(entry[1]).removeprefix("torch.").lower()) if entry else None
+    if entry and width:
+        fields.note(*entry)
+    return kept if width is None else replace(kept, said_bytes=width)
+
+
+def mixer_of(fields: Fields, hidden_size: int, kind: str) -> Mixer:
+    """The same, whatever the file says of a state's dtype."""
     if kind == "conv" or (fields.has("conv_L_cache") and kind == "state"):
         return short_convolution(fields, hidden_size)
     if fields.has("linear_num_value_heads"):
@@ -94,7 +112,8 @@ def kimi_delta(fields: Fields, hidden_size: int) -> Mixer:
     width = heads * dim
     gates = 2 * (hidden_size * dim + dim * width) + hidden_size * heads  # forget gate, output gate, beta
     matrices = 4 * hidden_size * width + gates
-    return Mixer(3 * width, kernel, heads * dim * dim, matrices, 3 * width * kernel + heads + width + dim)
+    small = 3 * width * kernel + heads + width + dim
+    return Mixer(3 * width, kernel, heads * dim * dim, matrices, small, FULL_BYTES)
 
 
 def mamba1(fields: Fields, hidden_size: int) -> Mixer:

@@ -29,6 +29,12 @@ SCALE_BYTES = {
     "nvfp4": 1.0,
     "mxfp4": 1.0,
 }  # of one group's scale; others keep 16 bits, and a zero point of as many bits
+EXPERT_DTYPE = ("expert_dtype", "experts_dtype", "moe_dtype")
+EXPERT_BYTES = {  # of a parameter with its scale: 32 of MXFP4 share one byte, 16 of NVFP4
+    "fp4": 0.5 + 1 / 32, "mxfp4": 0.5 + 1 / 32, "nvfp4": 0.5 + 1 / 16, "int4": 0.5 + 2 / 128, "fp8": 1.0,
+    "bfloat16": 2.0, "float16": 2.0, "bf16": 2.0,
+}  # fmt: skip
+EXPERTS_NARROWER = {"w4afp8": 0.5 + 2 / 128, "w4a8_fp8": 0.5 + 2 / 128}  # the rest is fp8
 EXPERTS_ONLY = ("mxfp4",)  # gpt-oss: everything but the experts stays in 16 bits
 
 
@@ -52,9 +58,11 @@ def weight_bytes(config: Mapping[str, Any], fields: Fields, totals: Parameters) 
     attention_rate, mlp_rate = (quantised + (plain - quantised) * skipped[part] for part in ("attention", "mlp"))
     layers = totals.attention * attention_rate + totals.mlp * mlp_rate + totals.router * plain
     rest = (totals.embedding + totals.head + totals.small) * plain
-    routed = totals.experts * totals.expert * quantised
+    of_experts = expert_bytes(config, fields, quantised)
+    of_experts += (plain - of_experts) * skipped["experts"] if method not in EXPERTS_ONLY else 0.0
+    routed = totals.experts * totals.expert * of_experts
     per_layer = layers / totals.layer_matrices if totals.layer_matrices else plain
-    return WeightBytes(layers + rest + routed, round(per_layer, 9), round(quantised, 9), method)
+    return WeightBytes(layers + rest + routed, round(per_layer, 9), round(of_experts, 9), method)
 
 
 def plain_bytes(fields: Fields) -> float:
@@ -81,9 +89,19 @@ def quantised_bytes(config: Mapping[str, Any], fields: Fields) -> tuple[str, flo
     settings = quantization(config, fields)
     if not settings:
         return "none", None
+    return rate_of(settings, groups_of(settings, experts=False))
+
+
+def method_of(settings: Mapping[str, Any]) -> str:
+    """The name of a method in lower case; empty without one that is a text."""
     names = (settings.get(key) for key in ("quant_algo", "quant_method", "fmt"))
-    method = next((name for name in names if name and isinstance(name, str)), "").lower()
-    weights, bits = group_of(settings)
+    return next((name for name in names if name and isinstance(name, str)), "").lower()
+
+
+def rate_of(settings: Mapping[str, Any], weights: Mapping[str, Any]) -> tuple[str, float]:
+    """Method and bytes of a weight that `weights`, a part of the settings or all of them, describes."""
+    method = method_of(weights) or method_of(settings)
+    bits = bits_of(weights)
     if bits is None:
         bits = 4 if settings.get("load_in_4bit") else BITS.get(method, 8)
     group = weights.get("group_size", settings.get("group_size", settings.get("q_group_size")))
@@ -96,21 +114,58 @@ def quantised_bytes(config: Mapping[str, Any], fields: Fields) -> tuple[str, flo
     return method or "unnamed", bits / 8 + scale / size
 
 
-def group_of(settings: Mapping[str, Any]) -> tuple[Mapping[str, Any], int | None]:
-    """The part that describes weights (compressed-tensors has it in a group), and their bits where it says so."""
-    weights: Mapping[str, Any] = settings
-    groups = settings.get("config_groups")
-    if isinstance(groups, dict):
-        for group in groups.values():
-            if isinstance(group, dict) and isinstance(group.get("weights"), dict):
-                weights = group["weights"]
-                break
+def expert_bytes(config: Mapping[str, Any], fields: Fields, quantised: float) -> float:
+    """Bytes of a routed expert's parameter, where the file says other than of the rest of it.
+
+    By a key of its own (`expert_dtype` of DeepSeek-V4), a method that has two widths (w4afp8), a group of
+    compressed-tensors whose targets are experts, or ModelOpt's list by layer.
+    """
+    entry = next((part.get(key) for part in (fields.section, config) for key in EXPERT_DTYPE if part.get(key)), None)
+    if isinstance(entry, str) and entry.lower() in EXPERT_BYTES:
+        return EXPERT_BYTES[entry.lower()]
+    settings = quantization(config, fields)
+    if method_of(settings) in EXPERTS_NARROWER:
+        return EXPERTS_NARROWER[method_of(settings)]
+    weights = groups_of(settings, experts=True)
+    return quantised if weights is groups_of(settings, experts=False) else rate_of({}, weights)[1]
+
+
+def bits_of(weights: Mapping[str, Any]) -> int | None:
     bits = weights.get("num_bits", weights.get("bits", weights.get("w_bit")))
-    return weights, bits if isinstance(bits, int) and not isinstance(bits, bool) and 1 <= bits <= 16 else None
+    return bits if isinstance(bits, int) and not isinstance(bits, bool) and 1 <= bits <= 16 else None
+
+
+def groups_of(settings: Mapping[str, Any], *, experts: bool) -> Mapping[str, Any]:
+    """The part of the settings that describes weights of experts, or of other layers; all of them without parts.
+
+    compressed-tensors has groups with targets, ModelOpt a list of layers by name.
+    """
+    parts: list[tuple[bool, Mapping[str, Any]]] = []
+    groups, listed = settings.get("config_groups"), settings.get("quantized_layers")
+    for group in groups.values() if isinstance(groups, dict) else ():
+        if isinstance(group, dict) and isinstance(group.get("weights"), dict):
+            targets = group.get("targets")
+            of_experts = isinstance(targets, list) and bool(targets) and all(map(names_experts, targets))
+            parts.append((of_experts, group["weights"]))
+    for name, layer in listed.items() if isinstance(listed, dict) else ():
+        if isinstance(layer, dict):
+            parts.append((names_experts(name), layer))
+    fitting = [part for of_experts, part in parts if of_experts == experts]
+    return (fitting or [part for _, part in parts] or [settings])[0]
+
+
+def names_experts(name: object) -> bool:
+    """Whether the name of a module, or a pattern for it, is of routed experts.
+
+    >>> names_experts("re:.*mlp.experts.*"), names_experts("model.layers.3.mlp.shared_experts.up_proj")
+    (True, False)
+    """
+    return isinstance(name, str) and re.search(r"(?<![a-z_])experts", name) is not None
 
 
 PARTS = {
     "attention": ("self_attn", "attention", "attn"),
+    "experts": (".experts",),
     "mlp": ("shared_expert", ".mlp.up_proj", ".mlp.gate_proj", ".mlp.down_proj", "mlp\\.("),
 }
 

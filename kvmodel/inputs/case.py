@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvmodel import catalog
+from kvmodel.catalog import kv_dtypes
+from kvmodel.catalog.kv_dtypes import Stored
 from kvmodel.errors import LONGEST_ECHO, CaseError, CatalogError
 from kvmodel.limits import number, one_of, text, whole
 from kvmodel.words import say
 
-BYTES_PER_VALUE = {"bf16": 2, "fp16": 2, "fp8": 1, "int8": 1, "fp32": 4}
+BYTES_PER_VALUE = {name: row.bytes_per_value for name, row in kv_dtypes.kv_dtypes().items()}
 AN_ID = "an id of the catalog, such as {example}"
 LIMITS = {
     "model": text(AN_ID, "llama-3-8b"),
@@ -97,6 +99,11 @@ class Case:
             object.__setattr__(self, field, value)
 
     @property
+    def stored(self) -> Stored:
+        """The model's layers as they are kept in this KV dtype, and the bytes of one of their values."""
+        return kv_dtypes.stored(catalog.model(self.model).kv_layers, self.kv_dtype)
+
+    @property
     def link_id(self) -> str:
         return catalog.gpu(self.gpu).link if self.link == "auto" else self.link
 
@@ -118,6 +125,9 @@ def typed_values(choices: Mapping[str, Any]) -> dict[str, Any]:
     objective = choices["objective"]
     dashed = objective.replace("_", "-") if isinstance(objective, str) else ""
     spelling = {"objective": dashed} if dashed in options_of("objective") else {}
+    dtype = choices["kv_dtype"]
+    if isinstance(dtype, str) and (dtype_id := kv_dtypes.kv_dtype_id(dtype)) is not None:
+        spelling["kv_dtype"] = dtype_id
     values: dict[str, Any] = {
         field: None if value is None and DEFAULTS[field] is None else LIMITS[field].read(field, value)
         for field, value in {**choices, **spelling}.items()

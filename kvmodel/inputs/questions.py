@@ -68,7 +68,10 @@ INPUTS = {
         ),
         "vllm-v1",
     ),
-    "num_blocks": Input("blocks of the pool, default what memory leaves", whole(1, 100_000_000)),
+    "num_blocks": Input(
+        "blocks that requests can have, default what memory leaves; vLLM V1's num_gpu_blocks less its null block",
+        whole(1, 100_000_000),
+    ),
     "max_num_seqs": Input("requests in a step, default the engine's", whole(1, 100_000)),
     "watermark": Input("share of blocks that admission leaves free", number(0, 0.99)),
     "host_gib": Input("host memory for KV, default twice the pool", number(0, 1_000_000)),
@@ -85,15 +88,21 @@ INPUTS = {
     "config": Input("a model's config.json, in place of --model", text("a path")),
     "assume_defaults": Input("accept the class's defaults for dimensions that the config.json leaves out", switch()),
     "draft_layers": Input("layers of a draft (EAGLE, MTP) that keep KV beside the model's own", whole(0, 8), 0),
+    "state_dtype": Input(
+        "how wide an engine keeps recurrent states; auto: as the file says, else vLLM in 16 bits and others in fp32",
+        one_of("auto", "16-bit", "fp32"),
+        "auto",
+    ),
     "pp": Input("pipeline stages", whole(1, 64), 1),
     "pp_partition": Input("layers of each stage, where they differ", text("numbers such as 23,23,24,22")),
     "dcp": Input("ranks that share out the tokens of a request (decode context parallel)", whole(1, 64), 1),
     "swap_gib": Input("host memory for swapped blocks of each GPU, vLLM V0", number(0, 100_000), 4),
     "offload_gib": Input("host memory for an offload pool, of all GPUs together", number(0, 1_000_000)),
+    "weight_gib": Input("weights of one GPU as a start-up log prints them, loaded", number(0.001, 100_000)),
     "unchunked": Input("prefill whole prompts at once, as vLLM V0 did below 32K tokens", switch()),
     "draft_tokens": Input("speculative tokens, each of which adds a state block", whole(0, 64), 0),
 }
-CONFIG = ("config", "assume_defaults", "draft_layers")
+CONFIG = ("config", "assume_defaults", "draft_layers", "state_dtype")
 CASE = tuple(DEFAULTS)
 SERVER = (  # of a Case under a workload
     "model", "gpu", "tp", "kv_dtype", "block_tokens", "max_num_batched_tokens", "timing", "link", "rate", "layout",

@@ -9,20 +9,41 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.catalog import KvLayers
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.catalog.rows import FULL_BYTES
+from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 
 EXACT, HYBRID_OFF = "exact", "hybrid-off"
+STATE_BYTES = 2  # of a recurrent value in the dtype of a 16-bit model
+WHOLE_INDEX_BYTES = 2  # of a value; below it :func:`kvmodel.memory.kv_cache.index_bytes` has 8 bits by itself
 
 
 def engine_layers(layers: Iterable[KvLayers], bytes_per_value: float) -> tuple[KvLayers, ...]:
-    """Groups as engines keep them: index keys in 8 bits whatever the cache's width, written as values of that width."""
+    """Groups as vLLM keeps them: index keys in 8 bits whatever the cache's width, states in the model's 16 bits."""
 
     def widened(group: KvLayers) -> KvLayers:
         index = float(kv_cache.index_bytes(group.index_dim, 1))
         return replace(group, index_dim=0, key_dim=group.key_dim + round(index / bytes_per_value))
 
-    return tuple(widened(group) if group.index_dim else group for group in layers)
+    wide = bytes_per_value >= WHOLE_INDEX_BYTES
+    return tuple(widened(group) if group.index_dim and wide else group for group in vllm_states(layers))
+
+
+def vllm_states(layers: Iterable[KvLayers], value_bytes: int = STATE_BYTES) -> tuple[KvLayers, ...]:
+    """Groups with recurrent states of that width where neither file nor flag says how wide they are.
+
+    Source: vLLM 0.33 `MambaStateDtypeCalculator`: the model's dtype, of 16 bits.
+    """
+    return tuple(group if group.said_bytes else with_state_bytes(group, value_bytes) for group in layers)
+
+
+def with_state_bytes(group: KvLayers, value_bytes: int) -> KvLayers:
+    """A group whose recurrent states take so many bytes a value, because a flag or a log says so."""
+    if not group.state_values:
+        return group
+    was = group.said_bytes or FULL_BYTES
+    fixed = group.fixed_bytes + group.state_values * (value_bytes - was)
+    return replace(group, fixed_bytes=fixed, said_bytes=value_bytes)
 
 
 def stage_layers(layers: Iterable[KvLayers], pp: int) -> tuple[KvLayers, ...]:
@@ -70,14 +91,15 @@ def sizes(case: Case) -> list[Kept]:
     window layers, "index-8-bit" has index keys of 132 bytes, "expanded" is MLA without kernels for it (vLLM up to 0.6).
     """
     model = catalog.model(case.model)
-    width = BYTES_PER_VALUE[case.kv_dtype]
-    storage: dict[str, Any] = {"bytes_per_value": width, "tp": case.tp}
+    kept = case.stored
+    storage: dict[str, Any] = {"bytes_per_value": kept.bytes_per_value, "tp": case.tp}
     layers = {
-        EXACT: model.kv_layers,
-        "in-flight": with_window_slack(model.kv_layers, case.max_num_batched_tokens),
-        "index-8-bit": engine_layers(model.kv_layers, width),
-        "expanded": expanded_latent(model.kv_layers, model.num_attention_heads, model.qk_head_dim),
+        EXACT: kept.layers,
+        "in-flight": with_window_slack(kept.layers, case.max_num_batched_tokens),
+        "index-8-bit": engine_layers(kept.layers, kept.bytes_per_value),
     }
+    if kept.layers == model.kv_layers:  # no engine that expands latents has records of them
+        layers["expanded"] = expanded_latent(model.kv_layers, model.num_attention_heads, model.qk_head_dim)
     rows = [
         Kept(
             mode,
@@ -87,7 +109,7 @@ def sizes(case: Case) -> list[Kept]:
         for mode, groups in layers.items()
     ]
     none, one, all_tokens = (
-        float(kv_cache.kv_bytes_hybrid_off(model.kv_layers, tokens, **storage)) for tokens in (0, 1, case.tokens)
+        float(kv_cache.kv_bytes_hybrid_off(kept.layers, tokens, **storage)) for tokens in (0, 1, case.tokens)
     )
     rows.insert(1, Kept(HYBRID_OFF, all_tokens, one - none))
     return [way for way in rows if way.mode == EXACT or way.kv_bytes != rows[0].kv_bytes]

@@ -6,21 +6,22 @@ is in :mod:`kvmodel.memory.printouts`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kvmodel.arrays import Floats, Numbers
-from kvmodel.catalog import Gpu, Model, assumptions, weights
+from kvmodel.catalog import Gpu, KvLayers, Model, assumptions, kv_dtypes, weights
 from kvmodel.catalog.weights import ACTIVATION_BYTES
 from kvmodel.errors import DoesNotFit
-from kvmodel.inputs.case import BYTES_PER_VALUE
 from kvmodel.memory import as_kept, kv_cache, printouts
 from kvmodel.units import GIB, format_bytes
 from kvmodel.words import say
 
 V0_LEAST_BATCHED_TOKENS = 2048
+FEW_SEQUENCES = 256  # vLLM's default of max_num_seqs on smaller GPUs
 
 
 @dataclass(frozen=True)
@@ -81,17 +82,19 @@ def memory_budget(
     max_num_batched_tokens: int,
     utilization: float | None = None,
     peak_bytes: float | None = None,
+    loaded_bytes: float | None = None,
 ) -> MemoryBudget:
     """How one GPU's memory is spent under vLLM's rules. `utilization` defaults to the engine's. [bytes]
 
-    `peak_bytes` stands for the activation peak where that of a step of `max_num_batched_tokens` is not meant.
+    `peak_bytes` stands for the activation peak where that of a step of `max_num_batched_tokens` is not meant,
+    `loaded_bytes` for the weights of one GPU where a log says how many were loaded.
     """
     share = assumptions.value("memory", "utilization") if utilization is None else utilization
     engine_gib = assumptions.value("memory", "non_torch_gib") + assumptions.value("memory", "cuda_graphs_gib")
     return MemoryBudget(
         total_bytes=gpu.memory_bytes,
         usable_bytes=share * gpu.memory_bytes,
-        weight_bytes=weights.weight_bytes(model) / (tp * pp),
+        weight_bytes=weights.loaded_bytes(model, tp) / (tp * pp) if loaded_bytes is None else loaded_bytes,
         activation_bytes=chunked_activation_bytes(model, max_num_batched_tokens, tp)
         if peak_bytes is None
         else peak_bytes,
@@ -118,17 +121,42 @@ def active_intermediate_size(model: Model) -> float:
     return (dense + moe) / model.num_hidden_layers
 
 
-def pool_range_bytes(budget: MemoryBudget) -> tuple[float, float]:
+def pool_range_bytes(budget: MemoryBudget, *, sampler_bytes: float = 0.0, loaded: bool = False) -> tuple[float, float]:
     """Lowest and highest pool to expect where the peak is predicted: what start-up logs differ by. [bytes]
 
-    The activation peak is good to a factor of two, weights load up to 2.5 % larger than they are stored, and the
-    rest of the engine differs by 0.4 GiB.
+    The activation peak is good to a factor of two, or is that of sampling `sampler_bytes`, weights load up to 2.5 %
+    larger than they are stored unless they are those that were `loaded`, and the rest of the engine differs by 0.4
+    GiB. The lowest pool may be negative: then the engine may not start.
     """
     factor = assumptions.value("memory", "activation_factor")
     spread = assumptions.value("memory", "other_spread_gib") * GIB
-    surplus = assumptions.value("memory", "weight_surplus") * budget.weight_bytes
-    low = budget.pool_bytes - (factor - 1) * budget.activation_bytes - surplus - spread
-    return max(0.0, low), budget.pool_bytes + (1 - 1 / factor) * budget.activation_bytes + spread
+    surplus = 0.0 if loaded else assumptions.value("memory", "weight_surplus") * budget.weight_bytes
+    peak = max(factor * budget.activation_bytes, sampler_bytes)
+    low = budget.pool_bytes - (peak - budget.activation_bytes) - surplus - spread
+    return low, budget.pool_bytes + (1 - 1 / factor) * budget.activation_bytes + spread
+
+
+def sampler_bytes(model: Model, gpu: Gpu, max_num_batched_tokens: int, max_num_seqs: int | None = None) -> float:
+    """What vLLM V1's profiling pass takes at most to sample its sequences: all logits, sorted. [bytes]
+
+    Up to 256 sequences are in what is known of the activation peak already: 0 then.
+
+    Source: vLLM issues 27508 and 23278: 7.5 GiB beside gpt-oss-120b's weights, with 1,024 and with 8,192 tokens a step.
+    """
+    sequences = default_max_num_seqs(gpu, max_num_batched_tokens) if max_num_seqs is None else max_num_seqs
+    sequences = min(sequences, max_num_batched_tokens)
+    if sequences <= FEW_SEQUENCES:
+        return 0.0
+    return assumptions.value("memory", "sampler_bytes_per_logit") * sequences * (model.vocab_size or 0)
+
+
+def default_max_num_seqs(gpu: Gpu, max_num_batched_tokens: int) -> int:
+    """vLLM 0.33: 1,024 on GPUs of 70 GiB and more but the A100, else 256, and no more than a step's tokens.
+
+    Source: `arg_utils.py::get_batch_defaults`.
+    """
+    large = gpu.memory_bytes >= 70 * GIB and "a100" not in gpu.id
+    return min(1024 if large else FEW_SEQUENCES, max_num_batched_tokens)
 
 
 def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float:
@@ -138,8 +166,10 @@ def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float
         raise DoesNotFit(
             say(
                 "model: {model} needs {spent} on each of {tp} {gpu} before any KV (weights {weights}), of which "
-                "{usable} may be used; allowed: more GPUs (tp), a smaller model or a larger GPU",
+                "{usable} may be used, so it does not start: {short} short; allowed: more GPUs (tp), a smaller model "
+                "or a larger GPU",
                 model=model.name,
+                short=format_bytes(-budget.pool_bytes),
                 spent=format_bytes(spent),
                 tp=tp,
                 gpu=gpu.id,
@@ -151,12 +181,12 @@ def require_pool(budget: MemoryBudget, model: Model, gpu: Gpu, tp: int) -> float
 
 
 def request_bytes(
-    model: Model, tokens: float, *, bytes_per_value: float, block_tokens: int, tp: int = 1, pp: int = 1
+    layers: Iterable[KvLayers], tokens: float, *, bytes_per_value: float, block_tokens: int, tp: int = 1, pp: int = 1
 ) -> float:
     """KV of one request of `tokens` tokens on the fullest GPU, in whole blocks, as an engine keeps it. [bytes]"""
-    layers = as_kept.stage_layers(as_kept.engine_layers(model.kv_layers, bytes_per_value), pp)
+    stage = as_kept.stage_layers(as_kept.engine_layers(layers, bytes_per_value), pp)
     storage: dict[str, Any] = {"block_tokens": block_tokens, "bytes_per_value": bytes_per_value, "tp": tp}
-    return float(kv_cache.kv_bytes_in_blocks(layers, tokens, **storage))
+    return float(kv_cache.kv_bytes_in_blocks(stage, tokens, **storage))
 
 
 def pool_report(
@@ -171,6 +201,8 @@ def pool_report(
     max_model_len: int,
     utilization: float | None = None,
     peak_bytes: float | None = None,
+    loaded_bytes: float | None = None,
+    max_num_seqs: int | None = None,
 ) -> dict[str, Any]:
     """Pool in bytes, blocks and tokens, and how many requests of `max_model_len` tokens it holds.
 
@@ -178,13 +210,14 @@ def pool_report(
     ------
     DoesNotFit : the weights leave no room, or not one request of `max_model_len` fits.
     """
-    limits: dict[str, Any] = {"utilization": utilization, "peak_bytes": peak_bytes}
+    limits: dict[str, Any] = {"utilization": utilization, "peak_bytes": peak_bytes, "loaded_bytes": loaded_bytes}
     budget = memory_budget(model, gpu, tp=tp, pp=pp, max_num_batched_tokens=max_num_batched_tokens, **limits)
     pool = require_pool(budget, model, gpu, tp)
-    storage: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[kv_dtype], "tp": tp}
-    one_request = request_bytes(model, max_model_len, block_tokens=block_tokens, pp=pp, **storage)
+    kept = kv_dtypes.stored(model.kv_layers, kv_dtype)
+    storage: dict[str, Any] = {"bytes_per_value": kept.bytes_per_value, "tp": tp}
+    one_request = request_bytes(kept.layers, max_model_len, block_tokens=block_tokens, pp=pp, **storage)
     if one_request > pool:
-        kinds = printouts.pages(model.kv_layers, pp=pp, block_tokens=block_tokens, **storage)
+        kinds = printouts.pages(kept.layers, pp=pp, block_tokens=block_tokens, **storage)
         longest = printouts.longest_request(
             pool, kinds, most=max_model_len, max_num_batched_tokens=max_num_batched_tokens
         )
@@ -199,9 +232,10 @@ def pool_report(
             )
         )
     concurrency = pool / one_request
-    block = block_tokens * printouts.rank_bytes_per_token(model.kv_layers, pp=pp, **storage)
+    block = block_tokens * printouts.rank_bytes_per_token(kept.layers, pp=pp, **storage)
     blocks = int(pool // block) if block else 0
-    low, high = pool_range_bytes(budget)
+    sampled = 0.0 if peak_bytes is not None else sampler_bytes(model, gpu, max_num_batched_tokens, max_num_seqs)
+    low, high = pool_range_bytes(budget, sampler_bytes=sampled, loaded=loaded_bytes is not None)
     return {
         "pool_bytes": pool,
         "pool_blocks": blocks,

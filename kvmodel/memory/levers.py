@@ -13,7 +13,7 @@ from kvmodel.catalog import weights
 from kvmodel.errors import CaseError
 from kvmodel.inputs import case
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
-from kvmodel.memory.pool_plan import Plan, Startup, plan
+from kvmodel.memory.pool_plan import Plan, Startup, budget_of, plan
 
 MORE_UTILIZATION = 0.05
 LEAST_BATCHED_TOKENS = int(case.limits("max_num_batched_tokens")[0])
@@ -38,7 +38,13 @@ class Lever:
 
 def levers(startup: Startup) -> list[Lever]:
     """As it is, then each change alone that applies."""
+    startup = with_weights_of(startup)
     return [Lever("now", "", plan(startup)), *(Lever(*change) for change in _each(_changes(startup)))]
+
+
+def with_weights_of(startup: Startup) -> Startup:
+    """The same with weights that stay as loaded when the number of GPUs changes: the log's whole, split anew."""
+    return replace(startup, weight_gpus=startup.weight_gpus or startup.case.tp * startup.pp)
 
 
 def _changes(startup: Startup) -> Iterator[tuple[str, str, Startup]]:
@@ -61,7 +67,8 @@ def _changes(startup: Startup) -> Iterator[tuple[str, str, Startup]]:
 
 def _four_bit(startup: Startup) -> Iterator[tuple[str, str, Startup]]:
     model = catalog.model(startup.case.model)
-    if not startup.four_bit and weights.four_bit_bytes(model) < weights.weight_bytes(model):
+    now_bytes = budget_of(startup).weight_bytes * startup.case.tp * startup.pp
+    if not startup.four_bit and weights.four_bit_bytes(model) < now_bytes:
         yield "weights", "4", replace(startup, four_bit=True)
 
 
@@ -80,6 +87,7 @@ def _each(changes: Iterator[tuple[str, str, Startup]]) -> Iterator[tuple[str, st
 
 def ways(startup: Startup) -> list[Lever]:
     """Changes of which each alone lets the engine start: the least of its kind, GPUs of the catalog by their memory."""
+    startup = with_weights_of(startup)
     now = plan(startup)
     single = (Lever(*each) for each in _each(_changes(startup)) if each[0] not in SOUGHT)
     starting = [lever for lever in single if lever.plan.starts]

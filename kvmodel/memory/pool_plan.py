@@ -10,7 +10,7 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.catalog import assumptions, weights
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import gpu_memory, printed_by_engine, printouts
 from kvmodel.memory.gpu_memory import MemoryBudget
 from kvmodel.memory.printouts import Printed
@@ -26,7 +26,8 @@ class Startup:
     """A Case's server (model, GPU, tp, KV dtype, block, batched tokens) and the settings that decide its pool.
 
     `max_model_len` None is what the model allows, else 8,192; `utilization` None the engine's own. `unchunked`
-    prefills whole prompts at once, as vLLM V0 did; `four_bit` stands for weights of the layers in 4 bits.
+    prefills whole prompts at once, as vLLM V0 did; `four_bit` stands for weights of the layers in 4 bits. `weight_gib`
+    are the weights of one GPU that a log prints as loaded, of a server with `weight_gpus`, by default as many as here.
     """
 
     case: Case
@@ -39,6 +40,8 @@ class Startup:
     unchunked: bool = False
     max_num_seqs: int | None = None
     four_bit: bool = False
+    weight_gib: float | None = None
+    weight_gpus: int | None = None
 
     @property
     def longest(self) -> int:
@@ -51,9 +54,15 @@ class Startup:
         return assumptions.value("memory", "utilization") if self.utilization is None else self.utilization
 
     @property
+    def loaded_bytes(self) -> float | None:
+        """Weights of one GPU by the log; None where none is given. [bytes]"""
+        gpus = self.case.tp * self.pp
+        return None if self.weight_gib is None else self.weight_gib * GIB * (self.weight_gpus or gpus) / gpus
+
+    @property
     def storage(self) -> dict[str, Any]:
         """How wide KV is kept and over how many GPUs it is split."""
-        return {"bytes_per_value": BYTES_PER_VALUE[self.case.kv_dtype], "tp": self.case.tp, "pp": self.pp}
+        return {"bytes_per_value": self.case.stored.bytes_per_value, "tp": self.case.tp, "pp": self.pp}
 
 
 @dataclass(frozen=True)
@@ -100,10 +109,21 @@ def budget_of(startup: Startup) -> MemoryBudget:
     budget = gpu_memory.memory_budget(
         model, catalog.gpu(case.gpu), tp=case.tp, pp=startup.pp, max_num_batched_tokens=case.max_num_batched_tokens,
         utilization=startup.utilization, peak_bytes=unchunked_peak_bytes(startup) if startup.unchunked else None,
+        loaded_bytes=startup.loaded_bytes,
     )  # fmt: skip
     if startup.four_bit:
         return replace(budget, weight_bytes=weights.four_bit_bytes(model) / (case.tp * startup.pp))
     return budget
+
+
+def pool_range_bytes(startup: Startup, budget: MemoryBudget) -> tuple[float, float]:
+    """Lowest and highest pool to expect; the lowest may be negative. [bytes]"""
+    case = startup.case
+    model, gpu = catalog.model(case.model), catalog.gpu(case.gpu)
+    sampled = gpu_memory.sampler_bytes(model, gpu, case.max_num_batched_tokens, startup.max_num_seqs)
+    return gpu_memory.pool_range_bytes(
+        budget, sampler_bytes=0.0 if startup.unchunked else sampled, loaded=startup.weight_gib is not None
+    )
 
 
 def unchunked_peak_bytes(startup: Startup) -> float:
@@ -116,14 +136,14 @@ def unchunked_peak_bytes(startup: Startup) -> float:
 
 def plan(startup: Startup) -> Plan:
     """Raises CatalogError where weights are not known, CaseError for a model that keeps no KV."""
-    case, model = startup.case, catalog.model(startup.case.model)
+    case = startup.case
     budget = budget_of(startup)
-    kinds = printouts.pages(model.kv_layers, block_tokens=case.block_tokens, **startup.storage)
+    kinds = printouts.pages(case.stored.layers, block_tokens=case.block_tokens, **startup.storage)
     lines = printed_by_engine.prints(
         case, budget.pool_bytes, max_model_len=startup.longest, pp=startup.pp, dcp=startup.dcp,
         swap_gib=startup.swap_gib, draft_tokens=startup.draft_tokens,
     )  # fmt: skip
-    low, high = gpu_memory.pool_range_bytes(budget)
+    low, high = pool_range_bytes(startup, budget)
     settings: dict[str, Any] = {"dcp": startup.dcp, "draft_tokens": startup.draft_tokens}
 
     def request_bytes(tokens: int, in_flight: int) -> float:
@@ -133,7 +153,7 @@ def plan(startup: Startup) -> Plan:
     return Plan(
         startup=startup,
         budget=budget,
-        low_bytes=low,
+        low_bytes=max(low, 0.0),
         high_bytes=max(high, 0.0),
         need_bytes=request_bytes(startup.longest, case.max_num_batched_tokens),
         mean_bytes=request_bytes(case.decode_context, DECODING),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from kvmodel import catalog
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import printouts
 from kvmodel.memory.printouts import Printed
 from kvmodel.units import GIB
@@ -23,8 +22,8 @@ def prints(
     draft_tokens: int = 0,
 ) -> dict[str, Printed]:
     """One pool in the words of every engine; "vllm-hybrid-off" charges window layers in full."""
-    layers = catalog.model(case.model).kv_layers
-    storage: dict[str, Any] = {"bytes_per_value": BYTES_PER_VALUE[case.kv_dtype], "tp": case.tp, "pp": pp}
+    layers = case.stored.layers
+    storage: dict[str, Any] = {"bytes_per_value": case.stored.bytes_per_value, "tp": case.tp, "pp": pp}
     rate = printouts.rank_bytes_per_token(layers, **storage)
     length: dict[str, Any] = {"max_model_len": max_model_len}
     batched: dict[str, Any] = {**length, "max_num_batched_tokens": case.max_num_batched_tokens, "dcp": dcp}
@@ -50,8 +49,8 @@ def host_pool(case: Case, host_gib: float | None, *, max_model_len: int, pp: int
     """What an offload pool in host memory holds: each GPU has an equal share of it. Nothing where none is asked for."""
     if host_gib is None:
         return {}
-    layers, storage = catalog.model(case.model).kv_layers, {"bytes_per_value": BYTES_PER_VALUE[case.kv_dtype]}
-    rate = printouts.rank_bytes_per_token(layers, **storage, tp=case.tp, pp=pp)
+    kept = case.stored
+    rate = printouts.rank_bytes_per_token(kept.layers, bytes_per_value=kept.bytes_per_value, tp=case.tp, pp=pp)
     share = host_gib * GIB / (case.tp * pp)
     tokens = printouts.host_pool_tokens(share, rate, block_tokens=case.block_tokens)
     return {"host_pool_bytes_per_gpu": share, "host_pool_tokens": tokens, "host_requests": tokens / max_model_len}

@@ -20,6 +20,7 @@ from kvmodel.words import say
 
 NEARLY_EQUAL = {"vllm-v1": 1.25, "vllm": 1.5}  # below it, all groups are as large as the largest kind of layers
 STATE_BLOCKS = 2  # of one request and state group, with prefix caching; one more for each draft token
+STATE_BLOCKS_UNCACHED = 1  # without prefix caching, as hybrids ran up to vLLM 0.11 and run with it switched off
 TRT_BLOCK_TOKENS = 64
 
 
@@ -168,6 +169,7 @@ def v1(
     generation: str = "vllm",
     dcp: int = 1,
     draft_tokens: int = 0,
+    state_blocks: int = STATE_BLOCKS,
 ) -> Printed:
     """vLLM V1: "GPU KV cache size" and "Maximum concurrency" of one generation, group by group.
 
@@ -179,7 +181,9 @@ def v1(
     number = [math.ceil(kind.layers / size) for kind in kinds]
     blocks = max(0, int(min(np.atleast_1d(pool_bytes)) // block))
     kind_blocks = [
-        request_blocks(kind, max_model_len, max_num_batched_tokens, dcp=dcp, draft_tokens=draft_tokens)
+        request_blocks(
+            kind, max_model_len, max_num_batched_tokens, dcp=dcp, draft_tokens=draft_tokens, state_blocks=state_blocks
+        )
         for kind in kinds
     ]
     per_request = sum(count * blocks_of_one for count, blocks_of_one in zip(number, kind_blocks, strict=True))
@@ -201,10 +205,12 @@ def group_size(counts: Sequence[int], nearly: float) -> int:
     return max(counts) if max(counts) < nearly * min(counts) else min(counts)
 
 
-def request_blocks(kind: Pages, tokens: int, batched: int, *, dcp: int = 1, draft_tokens: int = 0) -> int:
+def request_blocks(
+    kind: Pages, tokens: int, batched: int, *, dcp: int = 1, draft_tokens: int = 0, state_blocks: int = STATE_BLOCKS
+) -> int:
     """Blocks of one group that a request of `tokens` may hold; a window holds what is in flight too, and one more."""
     if kind.kind == "state":
-        return STATE_BLOCKS + draft_tokens
+        return state_blocks + draft_tokens
     if kind.kind == "sliding":
         return math.ceil(min(kind.bound_tokens - 1 + batched, tokens) / kind.block_tokens) + 1
     if kind.kind == "chunked":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kvmodel import catalog
 from kvmodel.catalog import KvLayers
 from kvmodel.memory.pool_plan import Plan
 from kvmodel.memory.printouts import Printed
@@ -59,7 +58,7 @@ def _vllm_v0(plan: Plan, line: Printed, longest: int) -> list[str]:
 
 
 def _sglang(plan: Plan, line: Printed, longest: int) -> list[str]:
-    keys, values = vector_widths(catalog.model(plan.startup.case.model).kv_layers)
+    keys, values = vector_widths(plan.startup.case.stored.layers)
     pool_gib = max(plan.pool_bytes, 0.0) / GIB
     if not values:
         return [f"KV Cache is allocated. #tokens: {line.tokens}, KV size: {pool_gib:.2f} GB"]

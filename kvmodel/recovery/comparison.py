@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from kvmodel import catalog
+from kvmodel.catalog import kv_dtypes
 from kvmodel.inputs.case import Case, case_from
 from kvmodel.recovery import break_even, costs, resolve, strategies
 from kvmodel.recovery.break_even import BreakEven
@@ -41,7 +43,8 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return notes(self.inputs)
+        layers = catalog.model(self.case.model).kv_layers
+        return (*kv_dtypes.notes(layers, self.case.kv_dtype), *notes(self.inputs))
 
 
 def compare_case(case: Case) -> Comparison:

@@ -14,7 +14,7 @@ from kvmodel import catalog
 from kvmodel.arrays import Numbers
 from kvmodel.catalog import Gpu, KvLayers, Model, assumptions, weights
 from kvmodel.errors import DoesNotFit
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import gpu_memory, kv_cache
 from kvmodel.timing.copy_path import as_measured, copy_path
 from kvmodel.timing.engine_time import EngineTimes, decode_step_s, engine_times
@@ -67,13 +67,14 @@ def inputs(case: Case) -> Inputs:
     policy = catalog.table("engines")[case.policy]
     copies = copy_path(case)
     shape, rates, engine = model_shape(model), case_rates(case), case_engine(case)
+    kept = case.stored
     numbers = Inputs(
         shape=shape,
         gpu=rates,
-        kv_layers=model.kv_layers,
+        kv_layers=kept.layers,
         layout=case.layout,
         tp=case.tp,
-        bytes_per_value=BYTES_PER_VALUE[case.kv_dtype],
+        bytes_per_value=kept.bytes_per_value,
         tokens=case.tokens,
         generated_tokens=case.generated_tokens,
         block_tokens=case.block_tokens,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kvmodel import catalog
 from kvmodel.errors import CaseError, DoesNotFit, bad_value
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.inputs.questions import INPUTS
 from kvmodel.memory import gpu_memory, kv_cache
 from kvmodel.recovery import resolve
@@ -44,7 +44,7 @@ class Engine:
     """
 
     scheduler: str = "vllm-v1"
-    num_blocks: int | None = None  # None: what the GPU's memory leaves
+    num_blocks: int | None = None  # that can be given out; None: what the GPU's memory leaves
     utilization: float | None = None
     max_num_seqs: int | None = None
     watermark: float | None = None
@@ -95,7 +95,7 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
     one_block = block_bytes(case)
     blocks = engine.num_blocks
     if blocks is None:
-        blocks = int(pool_bytes(case, engine) // one_block)
+        blocks = given_out(int(pool_bytes(case, engine) // one_block), engine.scheduler)
     if blocks < 1:
         size = format_bytes(one_block)
         raise DoesNotFit(say("block_tokens: no block of {size} fits; allowed: smaller blocks, more GPUs", size=size))
@@ -113,10 +113,24 @@ def engine_settings(case: Case, engine: Engine, inputs: Inputs) -> Settings:
     )
 
 
+def null_blocks(scheduler: str) -> int:
+    """Blocks of an engine's own count that no request gets: vLLM V1's first one.
+
+    Source: vLLM 0.33 `BlockPool.null_block`; with 256 blocks it decides as this scheduler does with 255.
+    """
+    return 1 if scheduler.startswith("vllm-v1") else 0
+
+
+def given_out(num_gpu_blocks: int, scheduler: str) -> int:
+    """Blocks that requests can have, of an engine's own count."""
+    return num_gpu_blocks - null_blocks(scheduler)
+
+
 def block_bytes(case: Case) -> float:
     """KV of a block on one GPU, in all layers. [bytes]"""
-    layers, width = catalog.model(case.model).kv_layers, BYTES_PER_VALUE[case.kv_dtype]
-    return float(kv_cache.kv_bytes_hybrid_off(layers, case.block_tokens, bytes_per_value=width, tp=case.tp))
+    kept = case.stored
+    storage = {"bytes_per_value": kept.bytes_per_value, "tp": case.tp}
+    return float(kv_cache.kv_bytes_hybrid_off(kept.layers, case.block_tokens, **storage))
 
 
 def pool_bytes(case: Case, engine: Engine) -> float:
@@ -129,12 +143,8 @@ def pool_bytes(case: Case, engine: Engine) -> float:
 
 
 def default_max_num_seqs(case: Case) -> int:
-    """vLLM 0.33: 1,024 on GPUs of 70 GiB and more but the A100, else 256, and no more than a step's tokens.
-
-    Source: `arg_utils.py::get_batch_defaults`.
-    """
-    large = catalog.gpu(case.gpu).memory_bytes >= 70 * GIB and "a100" not in case.gpu
-    return min(1024 if large else 256, case.max_num_batched_tokens)
+    """That of vLLM 0.33 on the Case's GPU."""
+    return gpu_memory.default_max_num_seqs(catalog.gpu(case.gpu), case.max_num_batched_tokens)
 
 
 def require_requests_fit(workload: Workload, settings: Settings) -> None:

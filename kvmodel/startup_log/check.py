@@ -16,7 +16,7 @@ from kvmodel.startup_log.finding import (
     implied_bytes_per_token,
     rank_rate,
 )
-from kvmodel.startup_log.groups import groups
+from kvmodel.startup_log.groups import groups, state_block
 from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.startup_log.open_settings import fitting
 from kvmodel.startup_log.pool_checks import concurrency, longest, needed, pool_against_tokens
@@ -41,6 +41,7 @@ def check(log: LogValues, model: Named | None = None, *, bytes_per_token: float 
         budget(log),
         pool_against_tokens(log, rate, model),
         groups(log, model) if model is not None and rate is None else None,
+        state_block(log, model) if model is not None else None,
         cpu_blocks(log, rate, model),
         concurrency(log, model),
         block_identity(log),

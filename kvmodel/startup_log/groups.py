@@ -6,15 +6,16 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kvmodel.memory import printouts
+from kvmodel.memory import as_kept, printouts
 from kvmodel.startup_log.finding import Finding, Named, attention_tp, count_range, gib, partition_layers, unexplained
 from kvmodel.startup_log.log_reader import LogValues
-from kvmodel.units import format_count
+from kvmodel.units import format_bytes, format_count
 from kvmodel.words import say
 
 USUAL_BATCHED_TOKENS = (2048, 8192, 16384, 4096, 512, 1024)  # vLLM's defaults by version and GPU, and round choices
 CONCURRENCY_ROUNDING = 0.005
-WINDOWS_ROOM, STATES_ROOM = 1.05, 2.0
+ROOM = 1.05  # padding and block sizes differ by version and setting
+LONGEST_CHOSEN_BLOCK = 256  # tokens: no flag takes more, so a longer one was made for a state
 
 
 def groups(log: LogValues, model: Named | None) -> Finding | None:
@@ -25,30 +26,40 @@ def groups(log: LogValues, model: Named | None) -> Finding | None:
         return None
     slack = log.rounding_bytes("pool_bytes")
     ranges = []
-    for generation, hybrid, batched in arrangements(log):
-        pools = (log.pool_bytes - slack, log.pool_bytes + slack)
-        low, high = (lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation).tokens for pool in pools)
+    for generation, hybrid, batched, states in arrangements(log, model):
+        lines = [
+            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation, states=states)
+            for pool in (log.pool_bytes - slack, log.pool_bytes + slack)
+        ]
+        low, high = (line.tokens for line in lines)
         ranges.append((float(low), float(high)))
         if low <= log.tokens <= high:
             ends = count_range(low, high)
             return Finding("tokens", format_count(log.tokens), shared(model, hybrid=hybrid), ends, True)
-    expected = lines_of(
-        log, model, log.pool_bytes, batched_tokens(log)[0], hybrid=True, generation=next(arrangements(log))[0]
-    ).tokens
+    generation, hybrid, batched, states = next(arrangements(log, model))
+    expected = lines_of(log, model, log.pool_bytes, batched, hybrid=hybrid, generation=generation, states=states).tokens
     means = say("the pool in groups of layers")
     means = say("{means}; {more}", means=means, more=unexplained(log.tokens, expected))
-    agrees = verdict(model, log.tokens, ranges)
+    agrees = verdict(log.tokens, ranges)
     return Finding("tokens", format_count(log.tokens), means, format_count(expected), agrees)
 
 
-def verdict(model: Named, found: float, ranges: Sequence[tuple[float, float]]) -> bool | None:
-    """Of a figure that no arrangement of the groups gives: impossible, or not explained.
-
-    Block sizes, states' widths and padding differ by version and setting; windows leave little room, states much.
-    """
-    room = STATES_ROOM if any(group.kind == "state" for group in model.layers) else WINDOWS_ROOM
-    near = min(low for low, _ in ranges) / room <= found <= max(high for _, high in ranges) * room
+def verdict(found: float, ranges: Sequence[tuple[float, float]]) -> bool | None:
+    """Of a figure that no arrangement of the groups gives: impossible, or not explained where it is near one."""
+    near = min(low for low, _ in ranges) / ROOM <= found <= max(high for _, high in ranges) * ROOM
     return None if near else False
+
+
+def state_block(log: LogValues, model: Named) -> Finding | None:
+    """The block of attention that vLLM makes as long as a state needs: it tells how wide the states are kept."""
+    states = [group for group in model.layers if group.kind == "state"]
+    if not states or log.block_tokens is None or log.block_tokens <= LONGEST_CHOSEN_BLOCK:
+        return None
+    expected = min(kind.block_tokens for kind in kinds_of(log, model, hybrid=True) if kind.kind != "state")
+    page = max(group.fixed_bytes for group in as_kept.vllm_states(states)) / int(log.tp or 1)
+    means = say("tokens of a block of attention that holds a state of {size}", size=format_bytes(page))
+    agrees = True if expected == log.block_tokens else None
+    return Finding("block_tokens", format_count(log.block_tokens), means, format_count(expected), agrees)
 
 
 def shared(model: Named, *, hybrid: bool) -> str:
@@ -65,21 +76,24 @@ def batched_tokens(log: LogValues) -> tuple[int, ...]:
     return (int(log.max_num_batched_tokens),) if log.max_num_batched_tokens else USUAL_BATCHED_TOKENS
 
 
-def arrangements(log: LogValues) -> Iterator[tuple[str, bool, int]]:
-    """What may have shaped the groups: the engine's age where the log leaves it open, the manager, a step's tokens."""
+def arrangements(log: LogValues, model: Named) -> Iterator[tuple[str, bool, int, int]]:
+    """What may have shaped the groups: the engine's age where the log leaves it open, the manager, a step's tokens,
+    and the blocks that a request has of a state: with prefix caching, and without."""
     own = log.engine if log.engine in printouts.NEARLY_EQUAL else "vllm"
     ages = (own or "vllm",) if log.version is not None or own == "vllm" else ("vllm-v1", "vllm")
-    return itertools.product(ages, (True, False), batched_tokens(log))
+    has_states = any(group.kind == "state" for group in model.layers)
+    states = (printouts.STATE_BLOCKS, printouts.STATE_BLOCKS_UNCACHED) if has_states else (printouts.STATE_BLOCKS,)
+    return itertools.product(ages, (True, False), batched_tokens(log), states)
 
 
 def lines_of(
-    log: LogValues, model: Named, pool_bytes: float, batched: int, *, hybrid: bool, generation: str
+    log: LogValues, model: Named, pool_bytes: float, batched: int, *, hybrid: bool, generation: str, states: int
 ) -> printouts.Printed:
     """The lines that an engine of this generation would print of a pool."""
     kinds = kinds_of(log, model, hybrid=hybrid)
     return printouts.v1(
         pool_bytes, kinds, max_model_len=int(log.max_model_len or 8192), max_num_batched_tokens=batched,
-        generation=generation, dcp=int(log.dcp or 1),
+        generation=generation, dcp=int(log.dcp or 1), state_blocks=states,
     )  # fmt: skip
 
 
@@ -89,17 +103,18 @@ def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Fi
     slack = log.rounding_bytes("pool_bytes")
     expected = 0.0
     ranges = []
-    for generation, hybrid, batched in arrangements(log):
-        pools = (log.pool_bytes - slack, log.pool_bytes + slack)
-        low, high = (
-            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation).concurrency for pool in pools
-        )
+    for generation, hybrid, batched, states in arrangements(log, model):
+        lines = [
+            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation, states=states)
+            for pool in (log.pool_bytes - slack, log.pool_bytes + slack)
+        ]
+        low, high = (line.concurrency for line in lines)
         expected = expected or (low + high) / 2
         ranges.append((low - CONCURRENCY_ROUNDING, high + CONCURRENCY_ROUNDING))
         if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:
             means = say("{means}, with {batched:,} batched tokens", means=means, batched=batched)
             return Finding("concurrency", says, means, f"{low:.2f}x", True)
-    agrees = verdict(model, log.concurrency or 0.0, ranges)
+    agrees = verdict(log.concurrency or 0.0, ranges)
     means = say("{means}; {more}", means=means, more=unexplained(log.concurrency or 0.0, expected))
     return Finding("concurrency", says, means, f"{expected:.2f}x", agrees)
 
@@ -116,7 +131,7 @@ def group_needed(log: LogValues, model: Named, says: str, means: str) -> Finding
         return Finding("needed", says, say("{means}; {more}", means=means, more=more), gib(whole[0]), True)
     means = say("{means}; {more}", means=means, more=unexplained(found, options[0]))
     open_stages = whole if (log.pp or 1) > 1 and not log.partition else []
-    agrees = verdict(model, found, [(option - slack, option + slack) for option in (*options, *open_stages)])
+    agrees = verdict(found, [(option - slack, option + slack) for option in (*options, *open_stages)])
     return Finding("needed", says, means, gib(options[0]), agrees)
 
 
@@ -132,11 +147,12 @@ def group_stage_need(log: LogValues, model: Named) -> float | None:
 def group_needs(log: LogValues, model: Named, *, stages: int | None = None) -> list[float]:
     """Bytes of one request of full length on one rank, by the tokens of a step; of another number of stages. [bytes]"""
     of_stages = log if stages is None else replace(log, pp=float(stages), partition=None)
-    generation = next(arrangements(log))[0]
-    kinds = kinds_of(of_stages, model, hybrid=True)
-    size = printouts.block_bytes(kinds, generation)
+    first = next(arrangements(log, model))[0]
+    size = printouts.block_bytes(kinds_of(of_stages, model, hybrid=True), first)
     lines = [
-        lines_of(of_stages, model, 0.0, tokens, hybrid=True, generation=generation) for tokens in batched_tokens(log)
+        lines_of(of_stages, model, 0.0, batched, hybrid=True, generation=first, states=states)
+        for generation, hybrid, batched, states in arrangements(log, model)
+        if hybrid and generation == first
     ]
     return [line.blocks_per_request * size for line in lines]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kvmodel import catalog
-from kvmodel.catalog import weights
+from kvmodel.catalog import kv_dtypes, weights
+from kvmodel.catalog.rows import FULL_BYTES
 from kvmodel.errors import CaseError, bad_value
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
+from kvmodel.memory import as_kept
 from kvmodel.metrics import running_lines
 from kvmodel.startup_log import check, log_reader, refusals
 from kvmodel.startup_log.check import Finding, Named
@@ -20,14 +22,14 @@ from kvmodel.units import MIB
 from kvmodel.words import say
 
 LARGEST_BYTES = 64 * MIB
-WIDTHS = {  # of a KV value under the names of engines; blocks of 32 values of llama.cpp with their scales
-    "bfloat16": 2, "float16": 2, "half": 2, "f16": 2, "float32": 4, "float": 4, "f32": 4, "float8_e4m3fn": 1,
-    "float8_e5m2": 1, "float8_e4m3fnuz": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
-    "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32, "q4_1": 20 / 32, "q4_0": 18 / 32, "iq4_nl": 18 / 32,
+LLAMA_CPP_BYTES = {  # of a KV value: blocks of 32 values with their scales
+    "f16": 2, "f32": 4, "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32, "q4_1": 20 / 32, "q4_0": 18 / 32,
+    "iq4_nl": 18 / 32,
 }  # fmt: skip
 MOST_ENGINES, MOST_COMMON = 64, MIB
 PARTITION = re.compile(r"[0-9]{1,4}(?:,[0-9]{1,4}){1,63}")
 ENGINE_OF_LINE = re.compile(r"^.{0,80}?\b(?:EngineCore_|Worker_|)DP([0-9]{1,4})(?![0-9A-Za-z])")
+AUTO = "auto"  # the model's own dtype, or what its checkpoint asks for: the reader's word counts
 
 
 def explain(case: Case, command_inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,10 +58,8 @@ def answer_of(text: str, case: Case, command_inputs: Mapping[str, Any]) -> dict[
     log = log_reader.read_log(text)
     take_given(log, case, command_inputs)
     model = model_of(log.model, command_inputs.get("model"))
-    width = value_bytes(log.kv_dtype, case)
-    against = None
-    if model is not None and width is not None:
-        against = Named(model.kv_layers, width, model.label, weights.weight_bytes(model))
+    ways = [] if model is None else list(ways_kept(log, model, case.kv_dtype))
+    against, findings = held_against(log, ways)
     refusal = refusals.refusal(text, log, against)
     if log.empty() and refusal is None:
         if running_lines.read(text) is not None:
@@ -67,8 +67,7 @@ def answer_of(text: str, case: Case, command_inputs: Mapping[str, Any]) -> dict[
                 say("log: these are running lines; allowed: a start-up log; `diagnose FILE` reads running lines")
             )
         raise CaseError(say("log: no line of an engine's memory or KV pool in it; allowed: a start-up log"))
-    findings = check.check(log, against)
-    if model is not None and width is None:
+    if model is not None and not ways:
         means = say("how many bytes a value of it takes is not known here: nothing is held against the model")
         findings.insert(0, Finding("kv_dtype", str(log.kv_dtype), means))
     if refusal is not None:
@@ -106,12 +105,39 @@ def take_given(log: LogValues, case: Case, command_inputs: Mapping[str, Any]) ->
         log.pp = max(log.pp or 1.0, float(log.partition.count(",") + 1))
 
 
-def value_bytes(kv_dtype: str | None, case: Case) -> float | None:
-    """Bytes of a KV value under the name that a log gives its type; None where that is not known. [bytes]"""
-    if kv_dtype in (None, "auto"):
-        return float(BYTES_PER_VALUE[case.kv_dtype])
-    known = {**WIDTHS, **BYTES_PER_VALUE}
-    return float(known[kv_dtype]) if kv_dtype in known else None
+def held_against(log: LogValues, ways: list[Named]) -> tuple[Named | None, list[Finding]]:
+    """The model as the log's engine may keep it, and what is found against that: of several ways what agrees most.
+
+    fp8 of a sparse model is a record or plain; recurrent states are as wide as a flag in the log, the file or the
+    engine's own default says, and a log that contradicts that is told by its figures.
+    """
+    if not ways:
+        return None, check.check(log)
+    tried = [(named, check.check(log, named)) for named in ways]
+
+    def agreement(way: tuple[Named, list[Finding]]) -> tuple[bool, int]:
+        return check.consistent(way[1]), sum(finding.agrees is True for finding in way[1])
+
+    return max(tried, key=agreement)  # of equals the first
+
+
+def ways_kept(log: LogValues, model: catalog.Model, kv_dtype: str) -> Iterator[Named]:
+    """The model's layers in each way that an engine of the log may keep them, the likeliest first; none of a KV dtype
+    that is not known."""
+    weight_bytes = weights.weight_bytes(model)
+    if log.kv_dtype in LLAMA_CPP_BYTES:
+        yield Named(model.kv_layers, LLAMA_CPP_BYTES[log.kv_dtype], model.label, weight_bytes)
+        return
+    name = kv_dtype if log.kv_dtype in (None, AUTO) else kv_dtypes.kv_dtype_id(str(log.kv_dtype))
+    if name is None:
+        return
+    both = [kv_dtypes.stored(model.kv_layers, name, plain=plain) for plain in (False, True)]
+    for kept in both if both[0] != both[1] else both[:1]:
+        yield Named(kept.layers, kept.bytes_per_value, model.label, weight_bytes)
+        if any(group.state_values for group in kept.layers):
+            for width in (FULL_BYTES, as_kept.STATE_BYTES):
+                layers = tuple(as_kept.with_state_bytes(group, width) for group in kept.layers)
+                yield Named(layers, kept.bytes_per_value, model.label, weight_bytes)
 
 
 def engines_of(text: str) -> dict[str, str]:

@@ -60,13 +60,8 @@ def pool_against_tokens(log: LogValues, rate: float | None, model: Named | None)
 
 
 def is_plain(log: LogValues, model: Named | None) -> bool:
-    """Whether bytes per token say everything: all layers grow alike, or the engine treats them so.
-
-    Not so with an indexer of sparse attention: engines keep its keys and the latent in formats of their own.
-    """
-    if model is None or log.engine == "vllm-v0":
-        return True
-    return has_plain_layers(model, log.engine) and not any(group.index_dim for group in model.layers)
+    """Whether bytes per token say everything: all layers grow alike, or the engine treats them so."""
+    return model is None or log.engine == "vllm-v0" or has_plain_layers(model, log.engine)
 
 
 def of_open_stage(log: LogValues, model: Named | None, low: float) -> bool:

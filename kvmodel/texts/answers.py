@@ -72,6 +72,7 @@ def size(answer: Answer) -> str:
         ("without a hybrid KV manager", memory(answer["kv_bytes_hybrid_off"])),
         ("from", "; ".join(groups)),
         *config_lines(answer),
+        *kv_notes(answer),
     )
 
 
@@ -89,6 +90,10 @@ def config_lines(answer: Answer) -> list[tuple[str, str]]:
     return lines + [("note", note) for note in answer["notes"]]
 
 
+def kv_notes(answer: Answer) -> list[tuple[str, str]]:
+    return [("note", note) for note in answer.get("kv_notes", ())]
+
+
 def moe(answer: Answer) -> bool:
     return bool(answer["active_parameters"] != answer["parameters"])
 
@@ -98,16 +103,19 @@ def capacity(answer: Answer) -> str:
     return f"{heading}\n\n" + name_value_lines(
         ("KV pool of each GPU", memory(answer["pool_bytes"])),
         ("predicted", f"{format_bytes(answer['pool_low_bytes'])} to {format_bytes(answer['pool_high_bytes'])}"),
+        *may_not_start(answer),
         ("", f"{format_count(answer['pool_blocks'])} blocks, {format_count(answer['pool_tokens'])} tokens"),
+        ("num_gpu_blocks of vLLM", "as many; one of them, the null block, is never given out"),
         (
             f"requests of {format_count(answer['max_model_len'])} tokens",
             f"{significant(answer['max_concurrency'], 3)} at a time",
         ),
         ("GPU memory", memory(answer["total_bytes"])),
         ("usable by the engine", memory(answer["usable_bytes"])),
-        ("weights", memory(answer["weight_bytes"])),
+        ("weights" + (", as loaded" if answer["weight_gib"] else ""), memory(answer["weight_bytes"])),
         ("activations", memory(answer["activation_bytes"])),
         ("engine", memory(answer["engine_bytes"])),
+        *host_line(answer),
         *(
             (f"{engine} prints", f"{format_count(line['tokens'])} tokens, {line['concurrency']:.2f}x")
             for engine, line in answer["printed"].items()
@@ -116,7 +124,22 @@ def capacity(answer: Answer) -> str:
             (f"with {row['lever']}", f"{memory_change(row['freed_bytes'])}, {significant(row['requests'], 3)} requests")
             for row in answer["levers"][1:]
         ),
+        *kv_notes(answer),
     )
+
+
+def may_not_start(answer: Answer) -> list[tuple[str, str]]:
+    """A warning where the lowest pool that is predicted is none."""
+    low = answer["pool_low_bytes"]
+    return [("", f"it may not start: {format_bytes(-low)} short at the lowest")] if low < 0 else []
+
+
+def host_line(answer: Answer) -> list[tuple[str, str]]:
+    """What host memory keeps beside the pool; nothing where none is asked for."""
+    if "host_pool_tokens" not in answer:
+        return []
+    requests = f"{significant(answer['host_requests'], 3)} requests of {format_count(answer['max_model_len'])}"
+    return [("host pool", f"{format_count(answer['host_pool_tokens'])} tokens, {requests}")]
 
 
 def memory_change(size_bytes: float) -> str:

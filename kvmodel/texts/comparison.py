@@ -8,7 +8,7 @@ from kvmodel import catalog
 from kvmodel.catalog import assumptions
 from kvmodel.claims.figure19 import Figure19
 from kvmodel.curves.roofline_points import Roofline, StepCurve
-from kvmodel.inputs.case import BYTES_PER_VALUE, Case
+from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import break_even, costs, resolve
 from kvmodel.recovery.comparison import Comparison
@@ -120,8 +120,7 @@ def flip_texts(flip: Flip) -> dict[str, str]:
 def kv_texts(result: Comparison) -> dict[str, str]:
     """Sizes of the KV page: the whole request, one GPU's part, growth, and what does not grow."""
     case = result.case
-    layers = catalog.model(case.model).kv_layers
-    value_bytes = BYTES_PER_VALUE[case.kv_dtype]
+    layers, value_bytes = case.stored.layers, case.stored.bytes_per_value
     whole = float(kv_cache.kv_bytes(layers, case.tokens, bytes_per_value=value_bytes))
     per_gpu = float(kv_cache.kv_bytes(layers, case.tokens, bytes_per_value=value_bytes, tp=case.tp))
     hybrid_off = float(kv_cache.kv_bytes_hybrid_off(layers, case.tokens, bytes_per_value=value_bytes))

@@ -11,7 +11,6 @@ from kvmodel.claims.figure19 import figure19
 from kvmodel.errors import CaseError
 from kvmodel.explain import formula, guided_path, kv_formulas
 from kvmodel.explain.guided_path import Server, Step
-from kvmodel.inputs.case import BYTES_PER_VALUE
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import break_even, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
@@ -57,7 +56,7 @@ def gap_texts(step: Step, guess: float, answer: float) -> tuple[str, Texts]:
 def token(step: Step, result: Comparison, server: Server) -> Texts:
     model = catalog.model(result.case.model)
     one, every = guided_path.token_bytes(result), guided_path.every_head_bytes(result.case)
-    made_of = kv_formulas.growth(model.kv_layers, BYTES_PER_VALUE[result.case.kv_dtype])[0]
+    made_of = kv_formulas.kv(result.case)[0]
     return {
         "made_of": " + ".join(map(formula.numbers, made_of.terms)),
         "token_bytes": f"{format_count(one)} B",

@@ -41,6 +41,7 @@ def pressure(answer: Answer) -> str:
     for key, name in (("ttft_s", "first token"), ("tpot_s", "later tokens"), ("end_to_end_s", "whole answer")):
         spreads.append([name, *(seconds(answer[key][part]) for part in ("mean", "p50", "p99"))])
     spreads.append(["between tokens", "", *(seconds(answer["itl_s"][part]) for part in ("p50", "p99"))])
+    usage = _percent(answer["kv_usage_mean"])
     return "\n\n".join(
         [
             heading,
@@ -57,9 +58,10 @@ def pressure(answer: Answer) -> str:
                 ("host link", format_gb(answer["link_bytes"]) if answer["link_bytes"] else "nothing"),
                 ("longest gap between two tokens", seconds(answer["worst_gap_s"])),
                 ("mean wait for admission", seconds(answer["queue_s"])),
-                ("pool", f"{format_count(answer['pool_blocks'])} blocks, {_percent(answer['kv_usage_mean'])} in use"),
+                ("blocks to give out", f"{format_count(answer['pool_blocks'])}, {usage} in use"),
                 ("at most", f"{answer['running_most']} running, {answer['waiting_most']} waiting"),
                 ("livelocked", f"{answer['livelocked_requests']} requests preempted again and again"),
+                *(("note", note) for note in answer["notes"]),
             ),
         ]
     )

@@ -18,7 +18,7 @@ ROWS = [(kind, row_id) for kind, (_, ids, _) in KINDS.items() for row_id in ids(
 MODELS, GPUS, LINKS = catalog.model_ids(), catalog.gpu_ids(), catalog.link_ids()
 DATA_FILES = (
     "models", "gpus", "links", "copies", "assumptions", "fitted", "engines", "scenarios",
-    "metrics", "eras", "claims", "releases", "diagnosis", "advice", "workloads", "hf_classes",
+    "metrics", "eras", "claims", "releases", "diagnosis", "advice", "workloads", "hf_classes", "kv_dtypes",
 )  # fmt: skip
 
 # As the measurements that the model is tested on name their models and hardware.

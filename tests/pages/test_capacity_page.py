@@ -248,3 +248,26 @@ def test_a_log_goes_into_no_link_and_is_forgotten():
     at = pressed(at, "log_forget")
     assert len(visit.tables(at)) == 1
     assert start_log.TEXT not in at.query_params
+
+
+def test_weights_as_loaded_stand_in_the_bar_and_the_levers():
+    """4 GiB more than the model's 15.0 are 4 less for the pool; the lever of two GPUs splits the log's figure."""
+    plain, given = opened(), opened(weight_gib="19")
+    assert plan_pool(plain) - plan_pool(given) == pytest.approx(19 - 14.96, abs=0.06)
+    assert lever_rows(plain)["as it is"] != lever_rows(given)["as it is"]
+
+
+def test_a_logs_weights_are_taken_over_with_a_press():
+    at = explained(LOADED_LOG)
+    at = at.button(key="use_weights").click().run()
+    assert not at.exception
+    assert at.number_input(key="weight_gib").value == pytest.approx(19.0)
+    assert plan_pool(at) == pytest.approx(plan_pool(opened(weight_gib="19")), abs=0.01)
+
+
+LOADED_LOG = "INFO gpu_model_runner.py Model loading took 19.0000 GiB and 12.8 seconds\n" + SAMPLE
+
+
+def plan_pool(at):
+    """The pool that the first sentence says. [GiB]"""
+    return float(lever_rows(at)["as it is"][1].split()[0])

@@ -269,7 +269,7 @@ def test_the_server_opens_in_the_other_pages_that_there_are():
         told = links["pressure"]
         blocks = int(told["num_blocks"][0])
         assert (told["scheduler"], told["utilization"], told["prefix_caching"]) == (["vllm-v1"], ["0.92"], ["true"])
-        assert blocks * 16 == 202_160
+        assert (blocks + 1) * 16 == 202_160  # the null block is counted by the engine, and given to nobody
         assert float(told["requests_per_s"][0]) == pytest.approx(3.33, abs=0.01)
     at = pasted(sample("composed_abs_vs_rate_t1"))
     assert prose.text("diagnose", "next_no_model") in texts(at)

@@ -101,9 +101,9 @@ def test_twice_the_gpus_hold_half_of_each_block_and_of_the_weights():
 
 @pytest.mark.parametrize("name", ["utilization", "fp8-kv", "weights-4bit", "tp-2", "tp-4", "token-budget"])
 def test_a_given_pool_grows_as_the_whole_one_does(name):
-    """Where the pool given is just what memory leaves, giving it changes nothing."""
+    """Where the pool given is just what memory leaves, giving it changes nothing but where the null block is cut."""
     whole = settings_of(Server(Case(), Engine())).num_blocks
-    assert blocks(name, Engine(num_blocks=whole)) == pytest.approx(blocks(name, Engine()), abs=4)
+    assert blocks(name, Engine(num_blocks=whole)) == pytest.approx(blocks(name, Engine()), abs=8)
     assert blocks(name) > 6000
 
 
