@@ -157,7 +157,7 @@ def facts_of(
     """The numbers that advice is made of, as text; what the metrics do not give is left out."""
     engine = window.engine
     pool, running = engine.pool_tokens, engine.gauges.get("running")
-    facts = {"double_tp": str(2 * case.tp)} if "tp" in fields else {}
+    facts = {"double_tp": str(2 * case.tp)} if fields.get("tp", 1) > 1 else {}  # 1 is also the default
     facts |= {name: format_count(value) for name in POOL_SETTINGS if (value := engine.setting(name)) is not None}
     if running is not None:
         facts["running"] = format_count(running)

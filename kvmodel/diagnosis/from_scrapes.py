@@ -9,17 +9,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from kvmodel import catalog
 from kvmodel.diagnosis import advice, bands, causes, hot_engine, plain_report, recompute_tax, served
 from kvmodel.diagnosis.findings import Findings
 from kvmodel.diagnosis.recompute_tax import Tax
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
 from kvmodel.inputs.case import DEFAULTS, Case, case_from
-from kvmodel.metrics import metric_names, scrape_kind, server_rates, server_window
+from kvmodel.metrics import metric_names, running_lines, scrape_kind, server_rates, server_window
 from kvmodel.metrics.era import Era, detected, given
 from kvmodel.metrics.exposition import Scrape, read_scrape
 from kvmodel.metrics.server_state import Server, server
 from kvmodel.metrics.server_window import Window
+from kvmodel.startup_log import log_reader
 from kvmodel.words import say
 
 ESTIMATED = (
@@ -48,7 +50,12 @@ def diagnose(
     seconds: float | None = None,
     facts: ServerFacts | None = None,
 ) -> dict[str, Any]:
-    """The answer for one scrape, or for two of the same server `seconds` apart. Raises CaseError, one sentence."""
+    """The answer for one scrape, for two of the same server `seconds` apart, or for a log with running lines.
+
+    Raises CaseError, one sentence.
+    """
+    if second is None and (logged := of_running_lines(first, facts or ServerFacts())) is not None:
+        return logged
     early = read(first)
     if second is None:
         if seconds is not None:
@@ -80,7 +87,33 @@ def of_window(
     kind = scrape_kind.not_an_engine(scrape, state)
     if kind is not None or state is None:
         return no_engine(scrape, kind, state)
-    era = detected(state.product, scrape)
+    return judged(state, detected(state.product, scrape), windows, facts)
+
+
+def of_running_lines(data: bytes | str, facts: ServerFacts) -> dict[str, Any] | None:
+    """The answer for the window that the running lines of a log span; None where there are none.
+
+    What its start-up lines say of version, seats and model counts where the reader says nothing.
+    """
+    text = data if isinstance(data, str) else data.decode("utf-8", errors="replace")
+    servers = running_lines.read(text)
+    if servers is None:
+        return None
+    before, after, seconds = servers
+    log = log_reader.read_log(text)
+    told = {"max_num_seqs": log.max_num_seqs, "model": None if log.model is None else catalog.model_id(log.model)}
+    fields = told | {name: value for name, value in facts.fields.items() if value is not None}
+    known = replace(facts, fields=fields, version=facts.version or log.version)
+    windows = server_window.between(before, after, seconds)
+    answer = judged(after, Era(after.product), windows, known)
+    span = say("running lines of a log")
+    return answer | {"over": f"{span}, {answer['over']}", "notes": list(dict.fromkeys(answer["notes"]))}
+
+
+def judged(
+    state: Server, era: Era, windows: tuple[Window, tuple[Window, ...]] | None, facts: ServerFacts
+) -> dict[str, Any]:
+    """The answer for an engine's windows, the gravest engine's first."""
     if facts.version is not None:
         era = given(state.product, facts.version, era.name)
     total, each = windows or server_window.since_start(state)

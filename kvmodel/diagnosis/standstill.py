@@ -102,18 +102,12 @@ def is_head_of_line(window: Window, rates: Rates) -> bool:
         and window.least.get("running") == 1
         and window.least.get("waiting", 0.0) >= 1
         and not rates.finished
-        and rates.finished is not None
     )
 
 
 def head_of_line_reason(window: Window, rates: Rates, seats: float | None) -> str:
     """Who holds the pool, and what those behind it can be waiting for."""
-    text = say(
-        "one request ran all {time} at {speed} tokens/s while {waiting} waited, and none finished",
-        time=say("{s:,.0f} s", s=window.seconds or 0.0),
-        speed="–" if rates.generated_tokens_per_s is None else significant(rates.generated_tokens_per_s, 2),
-        waiting=format_count(window.least["waiting"]),
-    )
+    text = head_text(window, rates)
     if seats == 1:
         return say("{text}: the seat limit is 1", text=text)
     if window.engine.usage is None:
@@ -126,3 +120,15 @@ def head_of_line_reason(window: Window, rates: Rates, seats: float | None) -> st
         "or the seat limit is 1",
         **values,
     )
+
+
+def head_text(window: Window, rates: Rates) -> str:
+    """That one ran while others waited, and that none finished where that is reported."""
+    values = {
+        "time": say("{s:,.0f} s", s=window.seconds or 0.0),
+        "speed": "–" if rates.generated_tokens_per_s is None else significant(rates.generated_tokens_per_s, 2),
+        "waiting": format_count(window.least["waiting"]),
+    }
+    if rates.finished is None:
+        return say("one request ran all {time} at {speed} tokens/s while {waiting} waited", **values)
+    return say("one request ran all {time} at {speed} tokens/s while {waiting} waited, and none finished", **values)

@@ -154,8 +154,11 @@ def ratio(answer: Answer) -> str | None:
     """The ratio, and what it is made of; without finished requests the preemptions alone."""
     rates = answer["rates"]
     if answer["preemptions_per_100"] is None:
-        count = rates["preemptions"]
-        return None if count is None else say("{count} preemptions", count=format_count(count))
+        count, finished = rates["preemptions"], rates["finished"]
+        if count is None:
+            return None
+        values = {"count": format_count(count), "finished": "–" if finished is None else format_count(finished)}
+        return say("not known ({count} of {finished})", **values)
     return say(
         "{ratio} ({preemptions} of {finished})",
         ratio=significant(answer["preemptions_per_100"], 2),
