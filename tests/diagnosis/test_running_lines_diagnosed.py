@@ -6,8 +6,8 @@ from tests.helpers.scrapes import FIELD
 START = "INFO 04-28 22:50:00 [core.py:77] Initializing a V1 LLM engine (v0.24.0) with config: max_num_seqs={seats}\n"
 LINE = (
     "INFO 04-28 22:{minute:02}:00 [loggers.py:257] Engine 000: Avg prompt throughput: {prompt} tokens/s, Avg "
-    "generation throughput: {made} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, GPU KV cache usage: {usage}%, "
-    "Prefix cache hit rate: 0.0%\n"
+    "generation throughput: {made} tokens/s, Running: {running} reqs, Waiting: {waiting} reqs, "
+    "GPU KV cache usage: {usage}%, Prefix cache hit rate: 0.0%\n"
 )
 
 
