@@ -16,7 +16,7 @@ from kvmodel.diagnosis.recompute_tax import Tax
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
 from kvmodel.inputs.case import DEFAULTS, Case, case_from
-from kvmodel.metrics import metric_names, running_lines, scrape_kind, server_rates, server_window
+from kvmodel.metrics import link_rate, metric_names, running_lines, scrape_kind, server_rates, server_window
 from kvmodel.metrics.era import Era, detected, given
 from kvmodel.metrics.exposition import Scrape, read_scrape
 from kvmodel.metrics.server_state import Server, server
@@ -178,6 +178,7 @@ def answer(
     balance = None if hot is None else hot_engine.gain(names[hot], engines, hot)
     remedies, rule = advice.advice(lead.diagnosis, lead.window, lead.rates, era, case, fields, gpu, balance)
     band = bands.band(lead.rates)
+    felt_share = recompute_tax.share_of_first_token(tax, lead.rates, case)
     reasons = server_rates.by_reason(whole.window.increase, "finished")
     where = "" if lead is whole or len(engines) == 1 else f"{names[engines.index(lead)]}: "
     notes += [*tax_notes, *plain_report.window_notes(whole.window, state)]
@@ -195,9 +196,11 @@ def answer(
         "preemptions_per_100": whole.rates.preemptions_per_100,
         "lead": plain_report.one_engine(say("the server") if lead is whole else names[engines.index(lead)], lead),
         "band": say(bands.BANDS[band]) if band else None,
-        "against": list(bands.against(lead.window, lead.rates, lead.tax)),
+        "share_of_first_token": felt_share,
+        "against": list(bands.against(lead.window, lead.rates, lead.tax, felt_share)),
         "state": plain_report.state(whole.window, fields, case),
         "rates": asdict(whole.rates) | {"finished_by_reason": reasons},
+        "link": {way: link_rate.rate_bytes_per_s(whole.window.increase, way) for way in ("load", "store")},
         "recompute": None if tax is None else asdict(tax) | {"gpu": case.gpu, "gpu_given": gpu is not None},
         "advice": [{"rank": rank, **asdict(remedy)} for rank, remedy in enumerate(remedies, start=1)],
         "advice_rule": rule,

@@ -15,7 +15,7 @@ from kvmodel.inputs.case import Case
 from kvmodel.metrics.era import Era
 from kvmodel.metrics.server_rates import Rates
 from kvmodel.metrics.server_window import Window
-from kvmodel.recovery import costs, resolve
+from kvmodel.recovery import costs, felt, resolve
 from kvmodel.units import HOUR
 
 Range = tuple[float, float]
@@ -88,3 +88,12 @@ def priced(unpriced: Tax, window: Window, rates: Rates, case: Case, price_per_gp
         gpu_share=None if window_gpu_s is None else high / window_gpu_s,
         money=money,
     )
+
+
+def share_of_first_token(priced_tax: Tax | None, rates: Rates, case: Case) -> float | None:
+    """The most that preemptions can be of the mean time to the first token, as the guided path asks it."""
+    wait_s = (rates.ttft_s or {}).get("mean")
+    if priced_tax is None or priced_tax.gpu_s is None or not wait_s or not rates.finished or not rates.preemptions:
+        return None
+    each_s = priced_tax.gpu_s[1] / case.tp / rates.preemptions
+    return felt.share_of_wait(rates.preemptions, rates.finished, each_s, wait_s)

@@ -15,7 +15,7 @@ from kvmodel.catalog.prices import ORDER as PRICES
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import gpu_memory, kv_cache
-from kvmodel.recovery import break_even, resolve
+from kvmodel.recovery import break_even, felt, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
 from kvmodel.units import GB, KIB, MS
 from kvmodel.words import say
@@ -124,12 +124,13 @@ def requests_held(result: Comparison, pool_bytes: float | None = None) -> int:
 
 def preemption_s(result: Comparison, server: Server) -> float:
     """GPU time that preemptions can cost a finished request: each at most one prefill alone, shared out. [s]"""
-    return server.events / server.finished * float(break_even.recompute_s(result.inputs))
+    return felt.preemption_s(server.events, server.finished, float(break_even.recompute_s(result.inputs)))
 
 
 def preemption_share(result: Comparison, server: Server) -> float:
     """That time over how long a request waits."""
-    return preemption_s(result, server) / server.wait_s
+    recompute_s = float(break_even.recompute_s(result.inputs))
+    return felt.share_of_wait(server.events, server.finished, recompute_s, server.wait_s)
 
 
 def recompute_over_swap(result: Comparison) -> float:

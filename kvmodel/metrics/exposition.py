@@ -40,6 +40,7 @@ COMMENT = re.compile(r"\s*(?:HELP|TYPE|UNIT)\s+\"?([a-zA-Z_:][a-zA-Z0-9_:.]*)")
 BOUND = re.compile(r'(?:^|(?<=,))\s*le\s*=\s*"([^"]*)"\s*,?')
 NOT_REPORTED = {"none", "null", "nil", "nan"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+CUT = "to cut it: grep -E '^(vllm|sglang|trtllm|nv_trt_llm)' FILE | grep -v _bucket"
 GZIP = b"\x1f\x8b"
 
 
@@ -131,10 +132,10 @@ def as_text(data: bytes | str, notes: list[str], what: str) -> str:
         data = data.decode(encoding, errors="replace")
     if len(data) > LONGEST_TEXT:
         values = {"what": what, "most": format_bytes(LONGEST_TEXT)}
-        raise CaseError(say("{what}: more than {most} given; allowed: up to that", **values))
+        raise CaseError(say("{what}: more than {most} given; allowed: up to that; {cut}", **values, cut=say(CUT)))
     if (lines := data.count("\n")) > MOST_LINES:
         values = {"what": what, "given": f"{lines:,}", "most": f"{MOST_LINES:,}"}
-        raise CaseError(say("{what}: {given} lines given; allowed: up to {most}", **values))
+        raise CaseError(say("{what}: {given} lines given; allowed: up to {most}; {cut}", **values, cut=say(CUT)))
     return data
 
 
@@ -153,7 +154,9 @@ def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
             raise CaseError(reason) from None
         if unpacker.unconsumed_tail or len(text) > LONGEST_TEXT:
             values = {"what": what, "most": format_bytes(LONGEST_TEXT)}
-            raise CaseError(say("{what}: unpacks to more than {most}; allowed: up to that", **values))
+            raise CaseError(
+                say("{what}: unpacks to more than {most}; allowed: up to that; {cut}", **values, cut=say(CUT))
+            )
         if not unpacker.eof:
             notes.append(say("the gzip file ends early; what is there was read"))
         data = unpacker.unused_data

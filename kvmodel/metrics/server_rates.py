@@ -9,6 +9,7 @@ from kvmodel.metrics import histogram
 from kvmodel.metrics.server_state import Engine, first
 from kvmodel.metrics.server_window import Window
 
+LEAST_OBSERVED = 1e-6  # requests: what `increase` of a Prometheus extrapolates is a fraction, but no less than that
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -77,7 +78,10 @@ def prefill_share(prefill: histogram.Histogram | None, decode: histogram.Histogr
 
 def share(part: float | None, of: float | None, times: float = 1.0) -> float | None:
     """`part` of `of`, None where either is not reported or there is nothing to divide by."""
-    return times * part / of if part is not None and of else None
+    if part is None or not of:
+        return None
+    ratio = times * part / of
+    return ratio if math.isfinite(ratio) else None  # a count next to nothing is a broken one
 
 
 def waiting_share(gauges: dict[str, float]) -> float | None:
@@ -123,8 +127,10 @@ def hit_share(times: histogram.Histogram | None) -> tuple[float, float] | None:
     if times is None or times.count <= 0 or not times.bounds:
         return None
     below_one = [count for bound, count in zip(times.bounds, times.counts, strict=True) if bound < 1]
+    if times.count < LEAST_OBSERVED:
+        return None
     if below_one:
-        exact = 1 - below_one[-1] / times.count
+        exact = of_one(1 - below_one[-1] / times.count)
         return exact, exact
     if times.total is None or 1.0 not in times.bounds:
         return None
@@ -139,11 +145,16 @@ def hit_share(times: histogram.Histogram | None) -> tuple[float, float] | None:
             lower = bound
     once_most = min(max(times.total - fewest, 0.0), at_most[1.0])
     once_least = min(max(times.total - most, 0.0), once_most)
-    return (several + once_least) / times.count, (several + once_most) / times.count
+    return of_one((several + once_least) / times.count), of_one((several + once_most) / times.count)
+
+
+def of_one(share: float) -> float:
+    """A share within 0 and 1, also where a bucket says more than the count."""
+    return min(max(share, 0.0), 1.0)
 
 
 def hit_twice_share(times: histogram.Histogram | None) -> float | None:
     """Share of finished requests that were preempted at least twice."""
-    if times is None or times.count <= 0 or 1.0 not in times.bounds:
+    if times is None or times.count < LEAST_OBSERVED or 1.0 not in times.bounds:
         return None
-    return 1 - times.counts[times.bounds.index(1.0)] / times.count
+    return of_one(1 - times.counts[times.bounds.index(1.0)] / times.count)

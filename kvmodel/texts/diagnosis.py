@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kvmodel.metrics import metric_names
 from kvmodel.texts.answers import name_value_lines, table
-from kvmodel.units import NONE, format_bytes, format_count, format_percent, format_seconds, significant
+from kvmodel.units import NONE, format_bytes, format_count, format_percent, format_rate, format_seconds, significant
 from kvmodel.words import say
 
 Answer = dict[str, Any]
@@ -118,6 +118,9 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
     yield MetricLine(say("  of its mean"), first_token_parts(rates), ("ttft", "queue_time", "prefill_time"))
     yield MetricLine(say("time between tokens"), times(rates["itl_s"]), ("itl",))
     yield MetricLine(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
+    for way, name in (("load", say("copies to the GPU")), ("store", say("copies from the GPU"))):
+        measured = text_of(answer["link"][way], lambda rate: say("{rate}, as measured", rate=format_rate(rate)))
+        yield MetricLine(name, measured, (f"{way}_bytes", f"{way}_time"))
     if recompute is not None and rates["preemptions"]:
         lost_tokens = span(recompute["lost_tokens"], lambda count: say("{count} tokens", count=format_count(count)))
         yield MetricLine(say("computed again, estimated"), lost_tokens, ("preemptions", "lost_prompt_tokens"))

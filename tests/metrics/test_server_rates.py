@@ -1,5 +1,6 @@
 """Windows and ratios: resets, order, quantiles, requests hit, and the recompute tax, each against plain counting."""
 
+import json
 import math
 
 import numpy as np
@@ -235,3 +236,20 @@ def test_the_price_grows_with_events_gpus_and_the_hour():
     twice = recompute_tax.priced(recompute_tax.tax(more, its_rates, V1), more, its_rates, case, None)
     assert twice.gpu_s[1] == pytest.approx(2 * one.gpu_s[1])
     assert twice.money is None
+
+
+@pytest.mark.parametrize("count", ["1e-320", "4.9e-324", "1e-300"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'vllm:request_num_preemptions_bucket{{engine="0",le="1.0"}} 2593\n'
+        'vllm:request_num_preemptions_count{{engine="0"}} {count}\nvllm:request_num_preemptions_sum{{engine="0"}} 0\n',
+        'vllm:prompt_tokens_total{{engine="0"}} 2324287\nvllm:generation_tokens_total{{engine="0"}} 1205967\n'
+        'vllm:num_preemptions_total{{engine="0"}} 12\n'
+        'vllm:request_success_total{{engine="0",finished_reason="stop"}} {count}\n',
+    ],
+)
+def test_a_count_of_next_to_nothing_gives_no_ratio(text, count):
+    answer = from_scrapes.diagnose('vllm:num_requests_running{engine="0"} 1\n' + text.format(count=count))
+    json.dumps(answer, allow_nan=False)
+    assert answer["rates"]["hit_share"] is None
