@@ -36,8 +36,12 @@ MUTATIONS = (
     # KV bytes and copies
     Mutation("K without V", "(group.key_dim + group.value_dim)", "group.key_dim"),
     Mutation("MLA counted twice", "(group.key_dim + group.value_dim)", "2 * group.key_dim"),
-    Mutation("bits for bytes", '"bf16": 2, "fp16": 2', '"bf16": 16, "fp16": 16'),
-    Mutation("fp8 as wide as bf16", '"fp8": 1', '"fp8": 2'),
+    Mutation("bits for bytes", "plain = self.bits // 8 if", "plain = self.bits if"),
+    Mutation(
+        "scales of a group forgotten",
+        "return plain + self.group_scale_bytes / self.group if self.group else plain",
+        "return plain",
+    ),
     Mutation("KV ignores tp", "np.maximum(1.0, group.kv_heads / tp)", "np.maximum(1.0, group.kv_heads)"),
     Mutation("heads below one a GPU", "np.maximum(1.0, group.kv_heads / tp)", "(group.kv_heads / tp)"),
     Mutation(
@@ -183,8 +187,8 @@ MUTATIONS = (
     # memory
     Mutation(
         "weights ignore tp",
-        "weights.weight_bytes(model) / (tp * pp)",
-        "weights.weight_bytes(model) / pp",
+        "weights.loaded_bytes(model, tp) / (tp * pp) if",
+        "weights.loaded_bytes(model, tp) / pp if",
     ),
     Mutation(
         "activations as large as weights are wide",

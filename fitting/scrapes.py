@@ -154,10 +154,11 @@ def scrape(sample: Sample, results: Results, gaps: dict[int, int], time_s: float
         yield from histogram(name, values)
     middles = [exp((place + 0.5) / BINS_PER_E) for place in gaps]
     yield from histogram("inter_token_latency_seconds", middles, gaps.values())
+    counted = results.pool_blocks + 1  # vLLM's own count has the null block in it
     config = {
         "block_size": "16", "cache_dtype": "auto", "enable_prefix_caching": "True", "gpu_memory_utilization": "0.92",
-        "kv_cache_size_tokens": f"{results.pool_blocks * 16}", "kv_offloading_size": "None",
-        "num_cpu_blocks": "None", "num_gpu_blocks": f"{results.pool_blocks}",
+        "kv_cache_size_tokens": f"{counted * 16}", "kv_offloading_size": "None",
+        "num_cpu_blocks": "None", "num_gpu_blocks": f"{counted}",
     }  # fmt: skip
     yield from typed("gauge", "cache_config_info", 1, **config)
 

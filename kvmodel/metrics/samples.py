@@ -36,8 +36,8 @@ class Sample:
         lengths = "chat" if self.lengths is None else "{:,} + {:,} tokens".format(*self.lengths)
         parts = [f"{lengths} at {self.requests_per_s:g} requests/s", f"--max-num-seqs {self.max_num_seqs}"]
         parts += [f"{self.num_blocks:,} blocks"] if self.num_blocks else []
-        parts += ["priorities in turns"] if self.by_priority else []
-        parts += [f"{len(self.others_per_s)} more engines at {max(self.others_per_s):g}"] if self.others_per_s else []
+        parts += ["two priorities"] if self.by_priority else []
+        parts += [f"{len(self.others_per_s)} others at {max(self.others_per_s):g}"] if self.others_per_s else []
         return ", ".join(parts + ([f"stopped at {self.stops_s:,.0f} s"] if self.stops_s else []))
 
 

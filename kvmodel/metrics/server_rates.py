@@ -9,7 +9,7 @@ from kvmodel.metrics import histogram
 from kvmodel.metrics.server_state import Engine, first
 from kvmodel.metrics.server_window import Window
 
-LEAST_OBSERVED = 1e-6  # requests: what `increase` of a Prometheus extrapolates is a fraction, but no less than that
+LEAST_OBSERVED = 0.01  # requests: what `increase` of a Prometheus extrapolates is a fraction, but no less than that
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 

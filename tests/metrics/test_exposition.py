@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kvmodel.diagnosis import from_scrapes
 from kvmodel.errors import CaseError
-from kvmodel.metrics.exposition import LONGEST_TEXT, MOST_LINES, read_scrape
+from kvmodel.metrics.exposition import CUT, LONGEST_TEXT, MOST_LINES, read_scrape
 from tests.helpers.scrapes import SAMPLES, sample, vllm
 
 ONE = 'vllm:num_requests_running{engine="0",model_name="m"} 3.0\n'
@@ -176,10 +176,10 @@ def test_a_series_that_stands_twice_counts_once():
         (b"\x1f\x8bnot gzip", "SCRAPE: starts like gzip but cannot be unpacked; allowed: text, or gzip of it"),
         (
             gzip.compress(b"a" * (LONGEST_TEXT + 1), mtime=0),
-            "SCRAPE: unpacks to more than 8.00 MiB; allowed: up to that",
+            f"SCRAPE: unpacks to more than 8.00 MiB; allowed: up to that; {CUT}",
         ),
-        (b"a" * (LONGEST_TEXT + 1), "SCRAPE: more than 8.00 MiB given; allowed: up to that"),
-        (b"\n" * (MOST_LINES + 1), "SCRAPE: 300,001 lines given; allowed: up to 300,000"),
+        (b"a" * (LONGEST_TEXT + 1), f"SCRAPE: more than 8.00 MiB given; allowed: up to that; {CUT}"),
+        (b"\n" * (MOST_LINES + 1), f"SCRAPE: 300,001 lines given; allowed: up to 300,000; {CUT}"),
     ],
 )  # fmt: skip
 def test_what_is_no_scrape_is_one_sentence(data, sentence):
