@@ -159,7 +159,7 @@ def facts_of(
     pool, running = engine.pool_tokens, engine.gauges.get("running")
     facts = {"double_tp": str(2 * case.tp)} if fields.get("tp", 1) > 1 else {}  # 1 is also the default
     facts |= {name: format_count(value) for name in POOL_SETTINGS if (value := engine.setting(name)) is not None}
-    if running is not None:
+    if running is not None and fields.get("max_num_seqs") is None:
         facts["running"] = format_count(running)
     if pool:
         twice = format_count(2 * pool)

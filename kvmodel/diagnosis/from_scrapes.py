@@ -168,6 +168,8 @@ def answer(
     """Everything about a server as plain values."""
     served_case = served.served(lead.window, lead.rates, era)
     fields = served_case.choices | {key: value for key, value in facts.fields.items() if value is not None}
+    if (seats := lead.window.engine.gauges.get("seat_limit")) is not None:
+        fields.setdefault("max_num_seqs", seats)
     notes = [*state.notes, *whole.window.notes]
     if "model" not in fields:
         notes += served_case.notes

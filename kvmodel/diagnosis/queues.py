@@ -30,16 +30,21 @@ def is_full(window: Window) -> bool:
     return window.least_usage >= limit("usage", "high")
 
 
+def computed_per_s(rates: Rates) -> float | None:
+    """Prompt tokens a second that are prefilled and not found in the prefix cache. [tokens/s]"""
+    prompt = rates.prompt_tokens_per_s
+    return None if prompt is None else prompt * (1 - (rates.prefix_hit_share or 0.0))
+
+
 def prefill_over_decode(window: Window, rates: Rates) -> float | None:
     """How many times as long as decoding the GPU prefills, at least.
 
     A decoding step that reads the weights takes as long as the prefill of some hundred tokens, whatever the model: the
     GPU's FLOP over its bandwidth. So many generated tokens come of it as requests run.
     """
-    prompt, made = rates.prompt_tokens_per_s, rates.generated_tokens_per_s
-    if not prompt or made is None:
+    computed, made = computed_per_s(rates), rates.generated_tokens_per_s
+    if not computed or made is None:
         return None
-    computed = prompt * (1 - (rates.prefix_hit_share or 0.0))
     steps_per_s = made / max(window.mean.get("running", 1.0), 1.0)
     return computed / (steps_per_s * limit("prefill", "tokens_of_a_step")) if steps_per_s else inf
 
@@ -50,7 +55,13 @@ def is_prefill_bound(window: Window, rates: Rates) -> bool:
     if times is None or times < 1:
         return False
     most = limit("prefill", "prompt_per_generated") * (rates.generated_tokens_per_s or 0.0)
-    return (rates.prompt_tokens_per_s or 0.0) * (1 - (rates.prefix_hit_share or 0.0)) >= most
+    return (computed_per_s(rates) or 0.0) >= most
+
+
+def next_does_not_fit(window: Window, rates: Rates) -> bool:
+    """Whether a mean prompt is longer than what is free of the pool."""
+    pool, usage, prompt = window.engine.pool_tokens, window.engine.usage, rates.prompt_tokens_per_request
+    return pool is not None and usage is not None and prompt is not None and prompt > pool * (1 - usage)
 
 
 def waits_for(window: Window, rates: Rates, seats: float | None) -> str:
@@ -63,9 +74,9 @@ def waits_for(window: Window, rates: Rates, seats: float | None) -> str:
         return LOAD
     if is_prefill_bound(window, rates):
         return PREFILL
-    if seats is not None and usage is not None:
-        return SEAT if gauges.get("running", 0.0) >= seats else KV
-    return UNKNOWN
+    if next_does_not_fit(window, rates):
+        return KV
+    return SEAT if seats is not None and gauges.get("running", 0.0) >= seats else UNKNOWN
 
 
 def reason(window: Window, rates: Rates, cause: str, seats: float | None) -> str:
@@ -77,10 +88,9 @@ def reason(window: Window, rates: Rates, cause: str, seats: float | None) -> str
         return say("{waits}, and the pool is {usage} full: they wait for KV", **values)
     if cause == KV:
         return say(
-            "{waits}, fewer than the {seats} seats, and the pool is {usage} full: the next one needs more KV than is "
-            "free",
+            "{waits}, and the pool is {usage} full: a mean prompt of {prompt} tokens needs more KV than is free",
             **values,
-            seats=format_count(seats or 0.0),
+            prompt=format_count(rates.prompt_tokens_per_request or 0.0),
         )
     if cause == LOAD:
         deferred = format_count(window.engine.gauges["deferred"])
@@ -104,10 +114,16 @@ def reason(window: Window, rates: Rates, cause: str, seats: float | None) -> str
             **values,
             seats=format_count(seats or 0.0),
         )
+    if seats is not None:
+        return say(
+            "{waits}, fewer than the {seats} seats, and the pool is only {usage} full: what they wait for these "
+            "metrics do not tell",
+            **values,
+            seats=format_count(seats),
+        )
     return say(
         "{waits}, but the pool is only {usage} full: they wait for a seat in the batch, if {running} is the seat "
-        "limit, "
-        "or the next one needs more KV than is free",
+        "limit, or the next one needs more KV than is free",
         **values,
         running=format_count(window.engine.gauges.get("running", 0.0)),
     )

@@ -27,11 +27,10 @@ def groups(log: LogValues, model: Named | None) -> Finding | None:
     slack = log.rounding_bytes("pool_bytes")
     ranges = []
     for generation, hybrid, batched, states in arrangements(log, model):
-        lines = [
-            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation, states=states)
+        low, high = (
+            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation, states=states).tokens
             for pool in (log.pool_bytes - slack, log.pool_bytes + slack)
-        ]
-        low, high = (line.tokens for line in lines)
+        )
         ranges.append((float(low), float(high)))
         if low <= log.tokens <= high:
             ends = count_range(low, high)
@@ -104,11 +103,10 @@ def group_concurrency(log: LogValues, model: Named, says: str, means: str) -> Fi
     expected = 0.0
     ranges = []
     for generation, hybrid, batched, states in arrangements(log, model):
-        lines = [
-            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation, states=states)
+        low, high = (
+            lines_of(log, model, pool, batched, hybrid=hybrid, generation=generation, states=states).concurrency
             for pool in (log.pool_bytes - slack, log.pool_bytes + slack)
-        ]
-        low, high = (line.concurrency for line in lines)
+        )
         expected = expected or (low + high) / 2
         ranges.append((low - CONCURRENCY_ROUNDING, high + CONCURRENCY_ROUNDING))
         if low - CONCURRENCY_ROUNDING <= (log.concurrency or 0) <= high + CONCURRENCY_ROUNDING:

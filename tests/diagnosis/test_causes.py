@@ -121,7 +121,11 @@ def test_a_queue_says_what_it_is_for():
     assert seat["waits_for"] == "a seat"
     assert "they wait for a seat in the batch, not for KV" in seat["reason"]
     assert seat["advice"][0]["flag"] == "--max-num-seqs 768"  # 256 requests fill 0.3 of the pool
-    assert between(*queue, facts=ServerFacts({"max_num_seqs": 512}))["waits_for"] == "KV"  # the next one is too large
+    higher = between(*queue, facts=ServerFacts({"max_num_seqs": 512}))
+    assert higher["waits_for"] == "a cause not known"  # 56,000 tokens are free and a prompt has 1,500
+    assert [row["id"] for row in higher["advice"]] == ["replicas"]
+    long = ({"usage": 0.3, "running": 1, "waiting": 8, "prompt": 60_000, "output": 6000}, {"finished": 6000})
+    assert between(*long)["waits_for"] == "KV"  # 60,000 do not fit into 56,000
     unknown = between(*queue)
     assert "if 256 is the seat limit" in unknown["reason"]
     assert not any(row["flag"] for row in unknown["advice"])
