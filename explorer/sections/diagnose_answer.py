@@ -10,10 +10,11 @@ import streamlit as st
 
 from explorer import prose, show
 from explorer.frame import PAGES
-from explorer.sections import diagnose_inputs
+from explorer.sections import diagnose_inputs, start_log
 from explorer.sections.diagnose_inputs import one_line, page_text
 from kvmodel import catalog
 from kvmodel.charts import bands, theme
+from kvmodel.charts import request_strip as strip
 from kvmodel.diagnosis import grafana, prometheus_rules, promql
 from kvmodel.inputs import addresses
 from kvmodel.inputs.case import case_from
@@ -26,19 +27,32 @@ from kvmodel.words import say
 Answer = Mapping[str, Any]
 COLOURS = {
     "healthy": "green", "queueing": "orange", "preemption pressure": "red", "livelock": "red", "stuck": "red",
-    "head of the line": "red", "preemption by priority or reset": "orange", "too little data": "blue",
+    "refused to start": "red", "stopped": "red", "head of the line": "red",
+    "preemption by priority or reset": "orange", "too little data": "blue", "a start-up log": "blue",
 }  # fmt: skip
 NEXT = ("pressure", "capacity", "crossover")
+
+
+def request_strip(answer: Answer) -> None:
+    """Where the mean request's time goes, from its arrival to its last token; without a first token's time nothing."""
+    parts_s = answer.get("request_s")
+    if parts_s is None:
+        return
+    figure = strip.request_strip(parts_s, palette=theme.STREAMLIT)
+    alt, points = strip.request_strip_alt(parts_s), strip.request_strip_points(parts_s)
+    show.chart(figure, alt=alt, key="strip", points=points)
 
 
 def verdict(answer: Answer) -> None:
     """The first screen: what, why, and what to change first."""
     answer_place, scale_place = st.columns([1.8, 1], gap="large")
     with answer_place:
-        colour = COLOURS.get(answer["verdict"], "gray")
+        colour = colour_of(answer)
         badge = f":{colour}-badge[{prose.label('diagnose', 'verdict.' + verdict_with_cause(answer))}]"
         st.markdown(f"## {badge}\n:small[:gray[{page_text(server(answer))}]]")
         st.markdown(f"**{capital(page_text(answer['reason']))}.**")
+        if (words := diagnosis.matter(answer)) is not None:
+            st.markdown(f"{capital(page_text(words))}.")
         with st.container(border=True):
             first(answer)
         cost(answer)
@@ -51,6 +65,14 @@ def verdict(answer: Answer) -> None:
             alt, points = bands.preemption_scale_alt(per_100), bands.preemption_scale_points(per_100)
             show.chart(figure, alt=alt, key="bands", points=points)
             st.caption(prose.text("diagnose", "bands"))
+
+
+def colour_of(answer: Answer) -> str:
+    """The verdict's colour: no red for preemptions that hardly matter."""
+    shares = answer.get("felt")
+    if shares is not None and answer["verdict"] == "preemption pressure" and shares["matter"] == "hardly":
+        return "orange"
+    return COLOURS.get(answer["verdict"], "gray")
 
 
 def verdict_with_cause(answer: Answer) -> str:
@@ -177,6 +199,14 @@ def notes(answer: Answer) -> None:
         show.bullets(map(page_text, answer["notes"]))
 
 
+def start(answer: Answer) -> None:
+    """What the lines of its start say, where a log was given that has some."""
+    if log := answer.get("log"):
+        st.header(prose.label("diagnose", "start"))
+        for engine in log["engines"] or [log]:
+            start_log.explain(engine)
+
+
 def ways_on(answer: Answer) -> None:
     """Pages opened with this server's configuration."""
     st.header(prose.label("diagnose", "next"))
@@ -239,13 +269,16 @@ def download(what: str, text: str, file: str, mime: str) -> None:
 
 def show_all(answer: Answer) -> None:
     """The whole answer; of what is no engine only what it is and what to scrape."""
+    request_strip(answer)
     verdict(answer)
     if "state" not in answer:
+        start(answer)
         notes(answer)
         return
     others(answer)
     if diagnose_inputs.can_ask_again():
         diagnose_inputs.ask_server_facts()
     metrics_table(answer)
+    start(answer)
     ways_on(answer)
     watch(answer)

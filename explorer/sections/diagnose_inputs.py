@@ -13,12 +13,13 @@ import streamlit as st
 from explorer import choice, language, model_list, prose, to_top
 from kvmodel.catalog import gpu_ids
 from kvmodel.diagnosis import from_prometheus, from_scrapes
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
 from kvmodel.inputs.case import limits
 from kvmodel.metrics import exposition, prometheus_http, samples
 from kvmodel.texts import diagnosis
-from kvmodel.units import MIB
+from kvmodel.units import MIB, format_bytes
 
 SOURCES = ("paste", "upload")
 PROMETHEUS = "prometheus"
@@ -138,11 +139,11 @@ def scrape_text(source: str, field: str) -> bytes | str:
     return file.getvalue() if file is not None else b""
 
 
-def server_facts() -> from_scrapes.ServerFacts:
+def server_facts() -> ServerFacts:
     """What the visitor adds to the metrics."""
     facts = {field: st.session_state.get(f"server_{field}") for field in SERVER_FIELDS}
     gpu_hour, version = facts.pop("gpu_hour"), facts.pop("engine_version")
-    return from_scrapes.ServerFacts(facts, version or None, gpu_hour)
+    return ServerFacts(facts, version or None, gpu_hour)
 
 
 def page_text(sentence: str) -> str:
@@ -213,6 +214,8 @@ def ask_scrapes(source: str) -> None:
             else:
                 most = int(exposition.LONGEST_TEXT / MIB)
                 st.file_uploader(label, help=hint, max_upload_size=most, key=f"{field}_file")
+    if source != SOURCES[0]:
+        st.caption(prose.text("diagnose", "upload_limit", {"most": format_bytes(exposition.LONGEST_TEXT)}))
 
 
 def ask_prometheus(servers: list[str]) -> None:

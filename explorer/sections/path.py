@@ -18,6 +18,7 @@ from kvmodel.errors import CaseError
 from kvmodel.explain import guided_path
 from kvmodel.explain.guided_path import Server, Step
 from kvmodel.inputs import addresses
+from kvmodel.recovery import felt
 from kvmodel.recovery.comparison import Comparison, compare_case
 from kvmodel.texts import guide
 
@@ -139,7 +140,7 @@ def reveal(step: Step, result: Comparison, server: Server, texts: dict[str, str]
     """Why it is so, and the chart."""
     st.markdown(prose.text("path", f"learn.{step.id}", texts))
     if step.id == "matter":
-        st.markdown(prose.text("path", f"learn.matter.{guided_path.answer(step, result, server)}"))
+        st.markdown(prose.text("path", f"learn.matter.{felt.matter(guided_path.shares_felt(result, server))}"))
     if step.id == "remedy":
         remedies(step, result)
     picture(step, result)
@@ -164,10 +165,10 @@ def feedback(step: Step, guess: float | str | None, answer: float | str) -> str:
 def remedies(step: Step, result: Comparison) -> None:
     """Every option, best first."""
     rows = [
-        [prose.label("path", f"option.{remedy}"), prose.label("path", f"price.{price}"), requests]
-        for remedy, price, requests in guide.remedy_rows(step, result)
+        [prose.label("path", f"option.{remedy}"), prose.label("path", f"price.{price}"), risk, requests]
+        for remedy, price, risk, requests in guide.remedy_rows(step, result)
     ]
-    columns = ("remedy", "price", "held")
+    columns = ("remedy", "price", "risk", "held")
     show.table("path-remedies", [prose.label("path", f"column.{column}") for column in columns], rows)
 
 

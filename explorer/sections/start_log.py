@@ -41,6 +41,8 @@ def section(case: Case) -> None:
         answer = answer_of(text, case)
         if answer is not None:
             explain(answer)
+            loaded_weights(answer)
+            values_table(answer)
 
 
 def put(sample: str | None = None) -> None:
@@ -68,19 +70,18 @@ def model_of(text: str, case: Case) -> str:
 
 
 def explain(answer: Answer) -> None:
-    """The verdict first, then bytes per token, each check, and every figure that was read."""
+    """Engine and model, the verdict, bytes per token, and each check."""
     engine = kv_pool.log_engine(answer) or prose.label("capacity", "log_unknown_engine")
-    against = {"engine": prose.escaped(engine), "model": answer["label"]}
+    against = {"engine": prose.escaped(engine), "model": answer["label"] or ""}
     by_name = catalog.model_id(str(answer["figures"].get("model", ""))) == answer["model"]
-    st.markdown(prose.text("capacity", "log_against_named" if by_name else "log_against_chosen", against))
+    held = "none" if answer["model"] is None else "named" if by_name else "chosen"
+    st.markdown(prose.text("capacity", f"log_against_{held}", against))
     verdict(answer)
     implied_range, model_bytes = answer["implied_bytes_per_token"], answer["model_bytes_per_token"]
     if implied_range and model_bytes:
         low, high = map(format_count, implied_range)
         st.markdown(prose.text("capacity", "log_rate", {"low": low, "high": high, "own": format_count(model_bytes)}))
     checks(answer)
-    loaded_weights(answer)
-    values_table(answer)
 
 
 def verdict(answer: Answer) -> None:

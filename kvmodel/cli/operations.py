@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvmodel.diagnosis import from_scrapes, grafana, prometheus_rules, promql
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.metrics import metric_names
 from kvmodel.metrics.exposition import LONGEST_TEXT
@@ -27,7 +28,7 @@ def read_file(path: str, what: str) -> bytes:
         raise CaseError(f"{what}: {path[:LONGEST_ECHO]!r} cannot be read: {reason}") from None
 
 
-def server_facts(inputs: Inputs) -> from_scrapes.ServerFacts:
+def server_facts(inputs: Inputs) -> ServerFacts:
     """What the reader adds to the metrics. Raises CatalogError for an unknown id."""
     from kvmodel import catalog
 
@@ -41,7 +42,7 @@ def server_facts(inputs: Inputs) -> from_scrapes.ServerFacts:
         fields["model"] = catalog.id_of("model", inputs["model"])
     if inputs["gpu"] is not None:
         fields["gpu"] = catalog.id_of("gpu", inputs["gpu"])
-    return from_scrapes.ServerFacts(fields, inputs["engine_version"], inputs["gpu_hour"])
+    return ServerFacts(fields, inputs["engine_version"], inputs["gpu_hour"])
 
 
 def diagnose(inputs: Inputs) -> dict[str, Any]:

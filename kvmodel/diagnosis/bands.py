@@ -35,7 +35,7 @@ def band(rates: Rates) -> str | None:
     return "few" if ratio <= limit("band", "few") else "between"
 
 
-def against(window: Window, rates: Rates, tax: Tax | None, felt_share: float | None = None) -> Iterator[str]:
+def against(window: Window, rates: Rates, tax: Tax | None) -> Iterator[str]:
     """What speaks against reading the ratio as the article does."""
     if rates.preemptions_per_100:
         yield say("no engine documents such a limit: it is a rule of thumb of the article's")
@@ -59,11 +59,6 @@ def against(window: Window, rates: Rates, tax: Tax | None, felt_share: float | N
         )
     if tax is not None and tax.prefill_share is not None and rates.preemptions:
         yield from tax_against(tax.prefill_share, rates)
-    if felt_share is not None and felt_share < limit("tax", "large"):
-        share = percent(felt_share)
-        yield say(
-            "they are at most {share} of the mean time to the first token: the queue is what is felt", share=share
-        )
     pool, request = window.engine.pool_tokens, request_tokens(rates)
     if pool and request and pool / request < limit("livelock", "full_requests"):
         fit = significant(pool / request, 2)

@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 from kvmodel.diagnosis import from_scrapes
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError, bad_value
 from kvmodel.metrics import metric_names, prometheus_http, server_window
 from kvmodel.metrics.exposition import Sample, Scrape, number_of
@@ -26,7 +27,7 @@ LEAST = ("running", "waiting", "usage")
 
 
 def diagnose(
-    url: str, window: str = "1h", *, match: str | None = None, facts: from_scrapes.ServerFacts | None = None
+    url: str, window: str = "1h", *, match: str | None = None, facts: ServerFacts | None = None
 ) -> dict[str, Any]:
     """The answer over the last `window` of a Prometheus, for the series that `match` (label matchers) leaves.
 
@@ -64,7 +65,7 @@ def diagnose(
         counters = [name for name in counts if meanings(name)[0].kind == "counter"]
         resets = samples_of(address, "resets", counters[:1], over)
         windows = server_window.over_range(whole, least, seconds, restarted=any(sample.value for sample in resets))
-    answer = from_scrapes.of_window(scrape, whole, windows, facts or from_scrapes.ServerFacts())
+    answer = from_scrapes.of_window(scrape, whole, windows, facts or ServerFacts())
     return answer | {"over": say("the last {window} of {url}", window=window, url=address.url)}
 
 

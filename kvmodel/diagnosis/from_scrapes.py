@@ -6,36 +6,38 @@ The answer is one dictionary, the JSON of `python -m kvmodel diagnose`; every nu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from kvmodel import catalog
-from kvmodel.diagnosis import advice, bands, causes, hot_engine, plain_report, recompute_tax, served
+from kvmodel.diagnosis import (
+    advice,
+    bands,
+    causes,
+    copy_rates,
+    from_logs,
+    hot_engine,
+    plain_report,
+    recompute_tax,
+    request_times,
+    served,
+)
 from kvmodel.diagnosis.findings import Findings
 from kvmodel.diagnosis.recompute_tax import Tax
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
 from kvmodel.inputs import questions
 from kvmodel.inputs.case import DEFAULTS, Case, case_from
-from kvmodel.metrics import link_rate, metric_names, running_lines, scrape_kind, server_rates, server_window
+from kvmodel.metrics import exposition, metric_names, scrape_kind, server_rates, server_window
 from kvmodel.metrics.era import Era, detected, given
 from kvmodel.metrics.exposition import Scrape, read_scrape
 from kvmodel.metrics.server_state import Server, server
 from kvmodel.metrics.server_window import Window
-from kvmodel.startup_log import log_reader
+from kvmodel.recovery import felt
 from kvmodel.words import say
 
 ESTIMATED = (
     "what is computed again is an estimate: each victim is taken as the mean request with half of its output written"
 )
-
-
-@dataclass(frozen=True)
-class ServerFacts:
-    """What the reader adds: fields of a Case that metrics do not hold, the engine's version, a price per GPU hour."""
-
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    version: str | None = None
-    price_per_gpu_hour: float | None = None
 
 
 def read(data: bytes | str, what: str = "SCRAPE") -> Scrape:
@@ -50,7 +52,7 @@ def diagnose(
     seconds: float | None = None,
     facts: ServerFacts | None = None,
 ) -> dict[str, Any]:
-    """The answer for one scrape, for two of the same server `seconds` apart, or for a log with running lines.
+    """The answer for one scrape, for two of the same server `seconds` apart, or for a log of an engine.
 
     Raises CaseError, one sentence.
     """
@@ -60,7 +62,8 @@ def diagnose(
     if second is None:
         if seconds is not None:
             raise CaseError(say("seconds: given with one scrape; allowed: two scrapes, the time between them"))
-        return of_window(early, server(early), None, facts or ServerFacts())
+        alone = of_window(early, server(early), None, facts or ServerFacts())
+        return alone if "state" in alone else of_start(first, facts or ServerFacts()) or alone
     if seconds is not None:
         questions.INPUTS["seconds"].limits.require("seconds", seconds)
     late = read(second, "SCRAPE2")
@@ -91,23 +94,22 @@ def of_window(
 
 
 def of_running_lines(data: bytes | str, facts: ServerFacts) -> dict[str, Any] | None:
-    """The answer for the window that the running lines of a log span; None where there are none.
-
-    What its start-up lines say of version, seats and model counts where the reader says nothing.
-    """
-    text = data if isinstance(data, str) else data.decode("utf-8", errors="replace")
-    servers = running_lines.read(text)
-    if servers is None:
+    """The answer for the window that the running lines of a log span, with what its start says; None without any."""
+    text = exposition.as_text(data, [], "SCRAPE")
+    logged = from_logs.running(text, facts)
+    if logged is None:
         return None
-    before, after, seconds = servers
-    log = log_reader.read_log(text)
-    told = {"max_num_seqs": log.max_num_seqs, "model": None if log.model is None else catalog.model_id(log.model)}
-    fields = told | {name: value for name, value in facts.fields.items() if value is not None}
-    known = replace(facts, fields=fields, version=facts.version or log.version)
-    windows = server_window.between(before, after, seconds)
-    answer = judged(after, Era(after.product), windows, known)
-    span = say("running lines of a log")
-    return answer | {"over": f"{span}, {answer['over']}", "notes": list(dict.fromkeys(answer["notes"]))}
+    before, after, seconds, known = logged
+    answer = judged(after, Era(after.product), server_window.between(before, after, seconds), known)
+    over = say("running lines of a log, {over}", over=answer["over"])
+    notes = list(dict.fromkeys(answer["notes"]))
+    return answer | {"over": over, "notes": notes, "log": from_logs.start_up(text, known)}
+
+
+def of_start(data: bytes | str, facts: ServerFacts) -> dict[str, Any] | None:
+    """The answer to a log that ends with the start; None for what is none."""
+    started = from_logs.start_up(exposition.as_text(data, [], "SCRAPE"), facts)
+    return None if started is None else from_logs.start_up_answer(started)
 
 
 def judged(
@@ -180,7 +182,7 @@ def answer(
     balance = None if hot is None else hot_engine.gain(names[hot], engines, hot)
     remedies, rule = advice.advice(lead.diagnosis, lead.window, lead.rates, era, case, fields, gpu, balance)
     band = bands.band(lead.rates)
-    felt_share = recompute_tax.share_of_first_token(tax, lead.rates, case)
+    shares = recompute_tax.shares_felt(tax, lead.rates, case)
     reasons = server_rates.by_reason(whole.window.increase, "finished")
     where = "" if lead is whole or len(engines) == 1 else f"{names[engines.index(lead)]}: "
     notes += [*tax_notes, *plain_report.window_notes(whole.window, state)]
@@ -198,11 +200,12 @@ def answer(
         "preemptions_per_100": whole.rates.preemptions_per_100,
         "lead": plain_report.one_engine(say("the server") if lead is whole else names[engines.index(lead)], lead),
         "band": say(bands.BANDS[band]) if band else None,
-        "share_of_first_token": felt_share,
-        "against": list(bands.against(lead.window, lead.rates, lead.tax, felt_share)),
+        "request_s": request_times.request_times(whole.rates, None if shares is None else shares.of_stream),
+        "felt": None if shares is None else asdict(shares) | {"matter": felt.matter(shares)},
+        "against": list(bands.against(lead.window, lead.rates, lead.tax)),
         "state": plain_report.state(whole.window, fields, case),
         "rates": asdict(whole.rates) | {"finished_by_reason": reasons},
-        "link": {way: link_rate.rate_bytes_per_s(whole.window.increase, way) for way in ("load", "store")},
+        "link": copy_rates.copy_rates(whole.window.increase, case, fields),
         "recompute": None if tax is None else asdict(tax) | {"gpu": case.gpu, "gpu_given": gpu is not None},
         "advice": [{"rank": rank, **asdict(remedy)} for rank, remedy in enumerate(remedies, start=1)],
         "advice_rule": rule,

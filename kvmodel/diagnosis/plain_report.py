@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kvmodel.diagnosis import advice
+from kvmodel.diagnosis import advice_numbers
 from kvmodel.diagnosis.findings import Findings
 from kvmodel.inputs.case import Case
 from kvmodel.metrics.server_state import Engine, Server
@@ -26,7 +26,7 @@ def state(window: Window, fields: Mapping[str, Any], case: Case) -> dict[str, An
     """Gauges and configuration; with a known model also the pool's bytes."""
     engine = window.engine
     pool, engine_bytes = engine.pool_tokens, engine.kv_bytes_per_token
-    model_bytes = float(advice.token_bytes(case)) if "model" in fields else None
+    model_bytes = float(advice_numbers.token_bytes(case)) if "model" in fields else None
     per_token = engine_bytes if engine_bytes is not None else model_bytes
     numbers = ("running", "waiting", "deferred", "swapped", "retracted_now")
     early = {name: window.early.get(name) for name in ("running", "waiting")} | {"usage": window.early_usage}

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kvmodel.catalog import assumptions
+from kvmodel.diagnosis.request_times import stream_s
 from kvmodel.inputs.case import Case
 from kvmodel.metrics.era import Era
 from kvmodel.metrics.server_rates import Rates
 from kvmodel.metrics.server_window import Window
 from kvmodel.recovery import costs, felt, resolve
+from kvmodel.recovery.felt import Felt
 from kvmodel.units import HOUR
 
 Range = tuple[float, float]
@@ -90,10 +92,23 @@ def priced(unpriced: Tax, window: Window, rates: Rates, case: Case, price_per_gp
     )
 
 
-def share_of_first_token(priced_tax: Tax | None, rates: Rates, case: Case) -> float | None:
-    """The most that preemptions can be of the mean time to the first token, as the guided path asks it."""
-    wait_s = (rates.ttft_s or {}).get("mean")
-    if priced_tax is None or priced_tax.gpu_s is None or not wait_s or not rates.finished or not rates.preemptions:
+def shares_felt(tax: Tax | None, rates: Rates, case: Case) -> Felt | None:
+    """What share preemptions have, at most, of the times that are felt; None where there were none or nothing is known.
+
+    Without a price the share of the GPU's time is not known, but it is less than that of all prefilled tokens.
+    """
+    if tax is None or not rates.preemptions:
         return None
-    each_s = priced_tax.gpu_s[1] / case.tp / rates.preemptions
-    return felt.share_of_wait(rates.preemptions, rates.finished, each_s, wait_s)
+    of_gpu_time = tax.gpu_share if tax.prefill_share is None else min(tax.gpu_share or 1.0, tax.prefill_share[1])
+    if tax.gpu_s is None or not rates.finished:
+        return None if of_gpu_time is None else Felt(of_gpu_time=of_gpu_time)
+    first_token_s = rates.ttft_s or {}
+    return felt.felt(
+        rates.preemptions,
+        rates.finished,
+        tax.gpu_s[1] / case.tp / rates.preemptions,
+        first_token_s=first_token_s.get("mean"),
+        first_token_p99_s=first_token_s.get("p99"),
+        stream_s=stream_s(rates),
+        of_gpu_time=of_gpu_time,
+    )

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kvmodel.catalog import kv_dtypes, model_id
 from kvmodel.inputs import case
+from kvmodel.metrics import link_rate
 from kvmodel.metrics.era import Era
 from kvmodel.metrics.server_rates import Rates
 from kvmodel.metrics.server_state import Engine
 from kvmodel.metrics.server_window import Window
+from kvmodel.units import GB
 from kvmodel.words import say
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What the reader adds: fields of a Case that metrics do not hold, the engine's version, a price per GPU hour."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    version: str | None = None
+    price_per_gpu_hour: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,8 @@ def served(window: Window, rates: Rates, era: Era) -> Served:
         choices["kv_dtype"] = dtype
     if engine.block_tokens:
         choices["block_tokens"] = limited("block_tokens", engine.block_tokens)
+    if (rate := link_rate.rate_bytes_per_s(window.increase, "load")) is not None:
+        choices["copy_gb_per_s"] = within("copy_gb_per_s", rate / GB)
     if (running := window.mean.get("running")) is not None:
         choices["decode_batch"] = limited("decode_batch", running)
     prompt, output = rates.prompt_tokens_per_request, rates.output_tokens_per_request
@@ -49,8 +63,13 @@ def served(window: Window, rates: Rates, era: Era) -> Served:
 
 def limited(field: str, value: float) -> int:
     """A whole number within the limits of a Case's field."""
+    return int(within(field, round(value)))
+
+
+def within(field: str, value: float) -> float:
+    """The number within a field's limits that is nearest to a value."""
     low, high = case.limits(field)
-    return int(min(max(round(value), low), high))
+    return min(max(value, low), high)
 
 
 def resident_tokens(window: Window) -> float | None:

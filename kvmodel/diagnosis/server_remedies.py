@@ -230,8 +230,3 @@ def with_gain(buys: str, row: Row, as_is: Row) -> str:
         after=after,
         more=more,
     )
-
-
-def place(row: Row) -> int:
-    """Where the ladder puts a row; what could not be tried comes last."""
-    return row.place if row.place is not None else len(remedy_rungs.all_rungs()) + 1

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvmodel import catalog, limits
-from kvmodel.catalog import assumptions
-from kvmodel.catalog.prices import MOST_UTILIZATION, price_of
-from kvmodel.catalog.prices import ORDER as PRICES
+from kvmodel.catalog import assumptions, prices
+from kvmodel.catalog.prices import MOST_UTILIZATION
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import BYTES_PER_VALUE, Case
 from kvmodel.memory import gpu_memory, kv_cache
 from kvmodel.recovery import break_even, felt, resolve
 from kvmodel.recovery.comparison import Comparison, compare_case
+from kvmodel.recovery.felt import Felt
 from kvmodel.units import GB, KIB, MS
 from kvmodel.words import say
 
@@ -83,7 +83,7 @@ def default_server() -> Server:
 def answer(step: Step, result: Comparison, server: Server) -> float | str:
     """The model's answer: a number in the step's unit, or one of its options. Raises CaseError where there is none."""
     if step.id == "matter":
-        return "preemption" if preemption_share(result, server) > 1 / 2 else "queue"
+        return "preemption" if felt.matter(shares_felt(result, server)) == felt.MOST_WORD else "queue"
     if step.id == "remedy":
         return first_remedy(step.options)
     return NUMBERS[step.id](result, step) / UNITS[step.unit]
@@ -127,10 +127,10 @@ def preemption_s(result: Comparison, server: Server) -> float:
     return felt.preemption_s(server.events, server.finished, float(break_even.recompute_s(result.inputs)))
 
 
-def preemption_share(result: Comparison, server: Server) -> float:
-    """That time over how long a request waits."""
+def shares_felt(result: Comparison, server: Server) -> Felt:
+    """What share that has of how long a request waits for its first token."""
     recompute_s = float(break_even.recompute_s(result.inputs))
-    return felt.share_of_wait(server.events, server.finished, recompute_s, server.wait_s)
+    return felt.felt(server.events, server.finished, recompute_s, first_token_s=server.wait_s)
 
 
 def recompute_over_swap(result: Comparison) -> float:
@@ -161,8 +161,23 @@ NUMBERS: dict[str, Callable[[Comparison, Step], float]] = {
 
 
 def in_order(remedies: tuple[str, ...]) -> tuple[str, ...]:
-    """Cheapest kind of price first: the rule of :mod:`kvmodel.diagnosis.advice`."""
-    return tuple(sorted(remedies, key=lambda remedy: PRICES.index(price_of(remedy))))
+    """Best first, rows of data/advice.toml."""
+    return tuple(sorted(remedies, key=place))
+
+
+def place(remedy: str) -> tuple[int, int, float]:
+    row = prices.advice_row(remedy)
+    return prices.place(price_of(remedy), prices.effect_of(row))
+
+
+def price_of(remedy: str) -> str:
+    """The kind of a remedy's price."""
+    return str(prices.of_rung(prices.advice_row(remedy), "price"))
+
+
+def risk_of(remedy: str) -> str:
+    """What may go wrong with a remedy, in a few words."""
+    return str(prices.of_rung(prices.advice_row(remedy), "risk"))
 
 
 def first_remedy(remedies: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ from kvmodel.words import say
 
 LONGEST_TEXT = MIB
 LONGEST_LINE = 4000
+LAST_PART = "of the log the last 1 MiB was read, so the window is the last part of it"
 
 
 def read(text: str) -> tuple[Server, Server, float | None] | None:
@@ -29,7 +30,7 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
     """
     if not any(marker in text for marker, _ in READERS):
         return None
-    rows = text[:LONGEST_TEXT].splitlines()
+    rows = text[-LONGEST_TEXT:].splitlines()  # of a long log what comes last
     found = [line for row in rows if (line := line_of(row[:LONGEST_LINE])) is not None]
     if not found:
         return None
@@ -45,7 +46,7 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
     seconds = known[-1] - known[0] if known else 0.0
     engines = [lowest_rank(group) for group in groups.values()]
     before, after = with_preemptions(rows, product, [pair_of(each) for each in engines])
-    notes = notes_of(rows)
+    notes = notes_of(rows) + ((say(LAST_PART),) if len(text) > LONGEST_TEXT else ())
     return (
         Server(product, tuple(before), Engine(), {}, {}, notes),
         Server(product, tuple(after), Engine(), {}, {}, notes),

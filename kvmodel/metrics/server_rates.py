@@ -33,6 +33,7 @@ class Rates:
     itl_s: dict[str, float] | None
     queue_time_s: dict[str, float] | None
     prefill_time_s: dict[str, float] | None
+    decode_time_s: dict[str, float] | None  # from a request's first token to its last
     prefill_share: float | None  # of the time that a request runs
     preempted_for: dict[str, float]  # preemptions by their reason, where the engine tells it
 
@@ -58,6 +59,7 @@ def rates(window: Window) -> Rates:
         itl_s=quantiles(observed.get("itl")),
         queue_time_s=quantiles(observed.get("queue_time")),
         prefill_time_s=quantiles(observed.get("prefill_time")),
+        decode_time_s=quantiles(observed.get("decode_time")),
         prefill_share=prefill_share(observed.get("prefill_time"), observed.get("decode_time")),
         preempted_for=by_reason(window.increase, "preempted_for"),
     )

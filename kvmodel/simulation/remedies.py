@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf, nan, sqrt
 from typing import Any
 
-from kvmodel.catalog.prices import ORDER as PRICES
+from kvmodel.catalog import prices
 from kvmodel.errors import CaseError, bad_value
 from kvmodel.inputs.case import Case
 from kvmodel.simulation import simulate
@@ -33,7 +33,6 @@ TOTALS = (  # numbers of a run that a row has under the same name
     "output_tokens_per_s",
 )  # fmt: skip
 NOTICEABLE = 0.05  # a smaller gain is none: other arrivals of the same kind move it as much
-EFFECTS = ("helps", "little", "harms", "unfinished")
 RULE = (
     "first what helps by 5 % or more, the cheapest kind of price first and in it the largest gain; "
     "then what changes little, then what does harm"
@@ -48,12 +47,13 @@ class Row:
     action: str
     flag: str = ""  # of the server's engine, where it has one
     stands: str = ""  # which releases have the flag, where not all do
-    price: str = "free"  # a kind of kvmodel.prices
+    price: str = "free"  # a kind of catalog.prices
+    risk: str = ""
     article: int | None = None  # place in the article's list
     beside: str = AS_IS  # row that it is to be compared with
     place: int | None = None  # for the objective, from 1; None: not a remedy, or could not be tried
     gain: float = nan  # of the objective against the row `beside`, as a share of that; above 0 is better
-    effect: str = ""  # of EFFECTS: whether the gain is more than chance
+    effect: str = ""  # of catalog.prices.EFFECTS: whether the gain is more than chance
     problem: str = ""
     outcome: str = ""  # "finished", or why the run could not go on
     gpus: int = 0
@@ -122,7 +122,7 @@ def number_of_rows(engine: Engine) -> int:
 def row_of(rung: Rung, server: Server, workload: Workload, version: str | None) -> Row:
     """One rung simulated, or the sentence why it cannot be."""
     row = Row(
-        id=rung.id, action=rung.action, price=rung.price, article=rung.article,
+        id=rung.id, action=rung.action, price=rung.price, risk=rung.risk, article=rung.article,
         beside=rung.beside if rung.beside in {other.id for other in rungs(server.engine.scheduler)} else AS_IS,
     )  # fmt: skip
     try:
@@ -163,7 +163,7 @@ def ranking(rows: tuple[Row, ...], objective: str) -> tuple[Row, ...]:
     by_id = {row.id: row for row in rows}
     baselines = {row.beside for row in rows}
     with_effect = [replace(row, **effect(row, by_id[row.beside], objective)) for row in rows]
-    remedies = sorted((row for row in with_effect if not row.problem and row.id not in baselines), key=by_rule)
+    remedies = sorted((row for row in with_effect if not row.problem and row.id not in baselines), key=place)
     with_place = tuple(replace(row, place=place) for place, row in enumerate(remedies, 1))
     rest = tuple(row for row in with_effect[1:] if row.problem or row.id in baselines)
     return (with_effect[0], *with_place, *rest)
@@ -176,22 +176,21 @@ def effect(row: Row, before: Row, objective: str) -> dict[str, Any]:
     if row.problem:
         return {}
     if row.outcome != "finished":
-        return {"effect": "unfinished", "gain": -inf}
+        return {"effect": prices.UNFINISHED, "gain": -inf}
     if before.outcome != "finished":
-        return {"effect": "helps", "gain": inf}
+        return {"effect": prices.HELPS, "gain": inf}
     better = new - old if more_is_better else old - new
     least = 2 * sqrt(old) if column == "preemptions" else 0.0  # a count of n is good to about the root of n
     small = abs(better) < max(NOTICEABLE * old, least)
     return {
         "gain": better / old if old else float((better > 0) - (better < 0)),
-        "effect": "little" if small or not better else "helps" if better > 0 else "harms",
+        "effect": prices.LITTLE if small or not better else prices.HELPS if better > 0 else prices.HARMS,
     }
 
 
-def by_rule(row: Row) -> tuple[Any, ...]:
-    """Sorts by RULE."""
-    harm = row.effect in ("harms", "unfinished")
-    return EFFECTS.index(row.effect), 0 if harm else PRICES.index(row.price), -row.gain
+def place(row: Row) -> tuple[int, int, float]:
+    """Sorts rows that were simulated."""
+    return prices.place(row.price, row.effect, row.gain)
 
 
 def swap_beside_recompute(rows: tuple[Row, ...]) -> dict[str, float] | None:

@@ -46,6 +46,8 @@ class Rung:
     change: str
     price: str
     source: str
+    risk: str = ""
+    leaves_preemptions: bool = False
     to: Any = None
     times: float = 1.0
     schedulers: tuple[str, ...] = ()

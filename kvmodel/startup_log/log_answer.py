@@ -29,6 +29,9 @@ LLAMA_CPP_BYTES = {  # of a KV value: blocks of 32 values with their scales
 MOST_ENGINES, MOST_COMMON = 64, MIB
 PARTITION = re.compile(r"[0-9]{1,4}(?:,[0-9]{1,4}){1,63}")
 ENGINE_OF_LINE = re.compile(r"^.{0,80}?\b(?:EngineCore_|Worker_|)DP([0-9]{1,4})(?![0-9A-Za-z])")
+METRIC = re.compile(
+    r'^(?:vllm|sglang|trtllm|nv_trt_llm)[:_]\w{1,80}[{ ]|"(?:kvCacheStats|inflightBatchingStats)"', re.MULTILINE
+)
 AUTO = "auto"  # the model's own dtype, or what its checkpoint asks for: the reader's word counts
 
 
@@ -63,9 +66,9 @@ def answer_of(text: str, case: Case, command_inputs: Mapping[str, Any]) -> dict[
     refusal = refusals.refusal(text, log, against)
     if log.empty() and refusal is None:
         if running_lines.read(text) is not None:
-            raise CaseError(
-                say("log: these are running lines; allowed: a start-up log; `diagnose FILE` reads running lines")
-            )
+            raise CaseError(say("log: these are running lines, which Diagnose reads; allowed: a start-up log"))
+        if METRIC.search(text):
+            raise CaseError(say("log: these are metrics, which Diagnose reads; allowed: a start-up log"))
         raise CaseError(say("log: no line of an engine's memory or KV pool in it; allowed: a start-up log"))
     if model is not None and not ways:
         means = say("how many bytes a value of it takes is not known here: nothing is held against the model")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kvmodel.metrics import metric_names
+from kvmodel.texts import startup_log
 from kvmodel.texts.answers import name_value_lines, table
 from kvmodel.units import NONE, format_bytes, format_count, format_percent, format_rate, format_seconds, significant
 from kvmodel.words import say
@@ -16,13 +17,24 @@ Answer = dict[str, Any]
 WIDTH = 118
 MOST_ENGINES = 10  # rows of a table of engines
 ENGINE_COLUMNS = ["engine", "per 100", "finished", "running", "waiting", "in use", "verdict"]
+FELT = {
+    "of_gpu_time": "{share} of the GPU's time",
+    "of_first_token": "{share} of the mean time to the first token",
+    "of_first_token_p99": "{share} of its 99th percentile",
+    "of_stream": "{share} of the time from the first token to the last",
+}
+MATTER = {
+    "hardly": "the preemptions hardly matter to those who wait: at most {shares}",
+    "in part": "the preemptions matter in part to those who wait: up to {shares}",
+    "yes": "the preemptions matter to those who wait: up to {shares}",
+}
 
 
 def diagnose(answer: Answer) -> str:
     """Verdict, reason, first step; then evidence, the other steps, and what to bear in mind."""
     if "state" not in answer:
         parts = [heading(answer), answer["advice"][0]["action"], *fold(answer["notes"])]
-        return printable("\n".join(parts))
+        return printable("\n".join(parts) + start(answer))
     parts = [
         heading(answer),
         "\n".join(advice(answer)),
@@ -30,7 +42,12 @@ def diagnose(answer: Answer) -> str:
         engines(answer),
         "\n".join([*fold(answer["against"], "but "), *fold(answer["notes"], "note: ")]),
     ]
-    return printable("\n\n".join(part for part in parts if part))
+    return printable("\n\n".join(part for part in parts if part) + start(answer))
+
+
+def start(answer: Answer) -> str:
+    """What the start-up lines say, where there are any."""
+    return f"\n\n{startup_log.explain_log(answer['log'])}" if answer.get("log") else ""
 
 
 def printable(text: str) -> str:
@@ -48,7 +65,10 @@ def heading(answer: Answer) -> str:
         return f"{verdict}\n{reason}"
     name = metric_names.label(answer["engine"])
     era = " ".join(filter(None, (name, answer["era"], f"({answer['versions']})" if answer["versions"] else "")))
-    return f"{verdict}: {era}{', ' + answer['over'] if 'over' in answer else ''}\n{reason}"
+    lines = [f"{verdict}: {era}{', ' + answer['over'] if 'over' in answer else ''}", reason]
+    if (words := matter(answer)) is not None:
+        lines.append(textwrap.fill(words, WIDTH))
+    return "\n".join(lines)
 
 
 def advice(answer: Answer) -> Iterator[str]:
@@ -115,12 +135,12 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
     prompts = text_of(rates["prompt_tokens_per_s"], lambda rate: say("{rate} a second", rate=significant(rate, 3)))
     yield MetricLine(say("prompt tokens"), prompts, ("prompt_tokens",))
     yield MetricLine(say("time to the first token"), times(rates["ttft_s"]), ("ttft",))
-    yield MetricLine(say("  of its mean"), first_token_parts(rates), ("ttft", "queue_time", "prefill_time"))
+    times_of = ("ttft", "queue_time", "prefill_time", "decode_time", "itl")
+    yield MetricLine(say("the mean request"), request_parts(answer["request_s"]), times_of)
     yield MetricLine(say("time between tokens"), times(rates["itl_s"]), ("itl",))
     yield MetricLine(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
     for way, name in (("load", say("copies to the GPU")), ("store", say("copies from the GPU"))):
-        measured = text_of(answer["link"][way], lambda rate: say("{rate}, as measured", rate=format_rate(rate)))
-        yield MetricLine(name, measured, (f"{way}_bytes", f"{way}_time"))
+        yield MetricLine(name, copy_rate(answer, way), (f"{way}_bytes", f"{way}_time"))
     if recompute is not None and rates["preemptions"]:
         lost_tokens = span(recompute["lost_tokens"], lambda count: say("{count} tokens", count=format_count(count)))
         yield MetricLine(say("computed again, estimated"), lost_tokens, ("preemptions", "lost_prompt_tokens"))
@@ -134,6 +154,22 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
         yield MetricLine(say("data-parallel ranks"), say("{seen} seen of at least {least}", **counts))
 
 
+def copy_rate(answer: Answer, way: str) -> str | None:
+    """The rate of copies as measured, beside the model's where that is known."""
+    measured, modelled = answer["link"][way], answer["link"][f"model_{way}"]
+    if measured is None:
+        return None
+    text = say("{rate}, as measured", rate=format_rate(measured))
+    if modelled is None:
+        return text
+    return say(
+        "{measured}; the model takes {rate} on {gpu}",
+        measured=text,
+        rate=format_rate(modelled),
+        gpu=answer["case"]["gpu"],
+    )
+
+
 def at_both_ends(before: str | None, now: str | None) -> str | None:
     """What two scrapes show, one after the other where they differ."""
     if before is None or now is None or before == now:
@@ -141,16 +177,22 @@ def at_both_ends(before: str | None, now: str | None) -> str | None:
     return say("{before}, then {now}", before=before, now=now)
 
 
-def first_token_parts(rates: Answer) -> str | None:
-    """Queue, prefill and the rest of the mean time to the first token, where two of them are reported."""
-    first, queue, prefill = ((rates[name] or {}).get("mean") for name in ("ttft_s", "queue_time_s", "prefill_time_s"))
-    if first is None or queue is None:
+def request_parts(parts_s: dict[str, float] | None) -> str | None:
+    """The mean request from its arrival to its last token, part by part."""
+    if parts_s is None:
         return None
-    rest = max(first - queue - (prefill or 0.0), 0.0)
-    parts = {"queue": format_seconds(queue), "rest": format_seconds(rest)}
-    if prefill is None:
-        return say("queue {queue}, prefill and the rest {rest}", **parts)
-    return say("queue {queue}, prefill {prefill}, the rest {rest}", **parts, prefill=format_seconds(prefill))
+    return ", ".join(f"{say(name)} {format_seconds(seconds)}" for name, seconds in parts_s.items())
+
+
+def matter(answer: Mapping[str, Any]) -> str | None:
+    """Whether preemptions matter to those who wait, with the shares that say so; None where there were none."""
+    shares = answer.get("felt")
+    if shares is None or shares["matter"] is None:
+        return None
+    of = ", ".join(
+        say(text, share=format_percent(shares[name])) for name, text in FELT.items() if shares[name] is not None
+    )
+    return say(MATTER[shares["matter"]], shares=of)
 
 
 def ratio(answer: Answer) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kvmodel import catalog
-from kvmodel.catalog import prices
 from kvmodel.claims.figure19 import figure19
 from kvmodel.errors import CaseError
 from kvmodel.explain import formula, guided_path, kv_formulas
@@ -161,7 +160,7 @@ def matter(step: Step, result: Comparison, server: Server) -> Texts:
         "per_100": significant(100 * server.events / server.finished, 2),
         "recompute": format_seconds(float(break_even.recompute_s(result.inputs))),
         "each": format_seconds(each_s),
-        "share": format_percent(guided_path.preemption_share(result, server)),
+        "share": format_percent(guided_path.shares_felt(result, server).most or 0.0),
     }
 
 
@@ -177,8 +176,8 @@ def remedy(step: Step, result: Comparison, server: Server) -> Texts:
     }
 
 
-def remedy_rows(step: Step, result: Comparison) -> list[tuple[str, str, str]]:
-    """For each remedy, best first: its id, the kind of its price, and the requests that the pool then holds."""
+def remedy_rows(step: Step, result: Comparison) -> list[tuple[str, str, str, str]]:
+    """For each remedy, best first: its id, the kind of its price, its risk, and the requests that then fit."""
 
     def requests_after(name: str) -> str:
         try:
@@ -186,7 +185,15 @@ def remedy_rows(step: Step, result: Comparison) -> list[tuple[str, str, str]]:
         except CaseError:  # twice the GPUs do not divide the heads
             return NONE
 
-    return [(name, prices.price_of(name), requests_after(name)) for name in guided_path.in_order(step.options)]
+    return [
+        (
+            name,
+            guided_path.price_of(name),
+            say(risk) if (risk := guided_path.risk_of(name)) else "",
+            requests_after(name),
+        )
+        for name in guided_path.in_order(step.options)
+    ]
 
 
 OF_STEP: dict[str, Callable[[Step, Comparison, Server], Texts]] = {

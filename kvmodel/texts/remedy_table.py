@@ -77,11 +77,12 @@ def gain(row: Answer) -> str:
 
 
 def set_by(row: Answer) -> str:
-    """What is done, the flag for it, and the releases that have that."""
+    """What is done, the flag for it, the releases that have that, and what may go wrong with it."""
     stands = f" ({row['stands']})" if row["stands"] else ""
     host = say("{size} GiB of host memory", size=format_count(row["host_gib"])) if row["host_gib"] else ""
     flag = f": {row['flag']}{stands}" if row["flag"] else f"{stands}"
-    return f"{say(row['action'])}{flag}{', ' if host else ''}{host}"
+    risk = f"; {say('it may cost {risk}', risk=say(row['risk']))}" if row["risk"] else ""
+    return f"{say(row['action'])}{flag}{', ' if host else ''}{host}{risk}"
 
 
 def swap(counts: Answer) -> str:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kvmodel import catalog
 from kvmodel.catalog import prices, releases
 from kvmodel.diagnosis import causes, from_scrapes
-from kvmodel.diagnosis.from_scrapes import ServerFacts, diagnose
+from kvmodel.diagnosis.from_scrapes import diagnose
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
 from kvmodel.metrics import samples
 from tests.helpers.scrapes import sample, vllm
@@ -283,8 +284,9 @@ def test_advice_under_pressure():
     answer = between(*PRESSED, facts=H100)
     assert answer["verdict"] == "preemption pressure"
     assert [row["price"] for row in answer["advice"] if not row["needs"]] == [
-        "free", "admission", "memory", "accuracy", "hardware",
+        "free", "admission", "accuracy", "hardware", "memory",
     ]  # fmt: skip
+    assert [row["id"] for row in answer["advice"] if row["effect"] == "little"] == ["offload"], "as many preemptions"
     assert flags(answer)[0] == "--gpu-memory-utilization 0.95"
     assert "--max-num-seqs 44" in flags(answer)  # 80,000 tokens over 1,800
     assert [row["rank"] for row in answer["advice"]] == list(range(1, len(answer["advice"]) + 1))
@@ -393,7 +395,8 @@ def test_where_the_version_is_not_known_a_flag_is_as_of_the_release_it_was_read_
 
 def test_every_remedy_has_a_place_in_the_order_and_a_source():
     for row in catalog.table("advice")["remedy"]:
-        assert row["price"] in prices.ORDER
+        assert prices.of_rung(row, "price") in prices.ORDER
+        assert ("rung" in row) != ("price" in row), "a rung's price stands with the rung"
         assert catalog.source(row["source"])
 
 

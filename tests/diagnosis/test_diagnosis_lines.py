@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kvmodel.charts import bands
 from kvmodel.diagnosis import from_scrapes
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.metrics import samples
 from kvmodel.texts import diagnosis_lines
 from tests.helpers.scrapes import sample, vllm
@@ -70,7 +71,7 @@ def test_what_is_no_engine_has_no_lines():
 )
 def test_a_sample_shows_what_it_is_named_for(name, verdict, flag):
     before, after = samples.read(name)
-    facts = from_scrapes.ServerFacts({"max_num_seqs": samples.SAMPLES[name].max_num_seqs})
+    facts = ServerFacts({"max_num_seqs": samples.SAMPLES[name].max_num_seqs})
     answer = from_scrapes.diagnose(before, after, seconds=samples.SECONDS, facts=facts)
     assert answer["verdict"] == verdict
     assert answer["advice"][0]["flag"].startswith(flag)

@@ -8,7 +8,8 @@ import pytest
 from kvmodel import catalog
 from kvmodel.catalog import prices
 from kvmodel.diagnosis import advice, server_remedies
-from kvmodel.diagnosis.from_scrapes import ServerFacts, diagnose
+from kvmodel.diagnosis.from_scrapes import diagnose
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.diagnosis.server_remedies import Load, spread, workload_of
 from kvmodel.metrics.histogram import Histogram
 from kvmodel.simulation import simulate
@@ -79,7 +80,7 @@ def test_without_enough_the_rule_decides_and_says_why(what):
     assert not simulated(answer)
     assert answer["advice_rule"].startswith(advice.RULE)
     assert reason in answer["advice_rule"]
-    sure = [prices.ORDER.index(row["price"]) for row in answer["advice"] if not row["needs"]]
+    sure = [prices.place(row["price"], row["effect"]) for row in answer["advice"] if not row["needs"]]
     assert sure == sorted(sure)
     assert not any("simulated" in row["buys"] for row in answer["advice"])
 

@@ -3,7 +3,8 @@
 import pytest
 
 from kvmodel.diagnosis import causes, queues
-from kvmodel.diagnosis.from_scrapes import ServerFacts, diagnose
+from kvmodel.diagnosis.from_scrapes import diagnose
+from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.metrics import samples
 from tests.helpers.promtool import firing
 from tests.helpers.scrapes import FIELD, sglang, trtllm, vllm

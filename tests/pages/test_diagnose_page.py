@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from explorer import choice, prose
 from explorer.frame import PAGES
 from explorer.sections.diagnose_answer import COLOURS, NEXT
-from kvmodel.diagnosis import causes, from_prometheus, from_scrapes
+from kvmodel.diagnosis import causes, from_logs, from_prometheus, from_scrapes
 from kvmodel.errors import CaseError
 from kvmodel.metrics import exposition, samples
 from tests.helpers import visit
@@ -101,8 +101,9 @@ def test_a_sample_is_diagnosed_at_one_click(name, words, flag):
     assert at.session_state["diagnosis_inputs"] is False, "the inputs are folded away"
     assert "simulated" in " ".join(caption.value for caption in at.caption)
     assert flag is None or at.code[0].value.startswith(flag)
-    (chart,) = at.get("plotly_chart")
-    assert "preemptions per 100 finished requests" in chart.proto.alt
+    strip, scale = at.get("plotly_chart")
+    assert "from its arrival to its last token" in strip.proto.alt
+    assert "preemptions per 100 finished requests" in scale.proto.alt
     assert verdict(opened(sample=name)) == words, "and from a link"
 
 
@@ -375,8 +376,9 @@ def test_a_server_that_left_the_configuration_is_a_sentence(monkeypatch):
 
 
 def test_every_verdict_has_a_name_and_a_colour():
-    assert set(COLOURS) == set(causes.WORST_FIRST)
-    for named in (*causes.WORST_FIRST, "no samples", "not an engine", "no engine metrics"):
+    logs = (from_logs.START_UP_LOG, from_logs.REFUSED, from_logs.STOPPED)
+    assert set(COLOURS) == {*causes.WORST_FIRST, *logs}
+    for named in (*COLOURS, "no samples", "not an engine", "no engine metrics"):
         assert prose.label("diagnose", f"verdict.{named}")
 
 

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 from explorer import prose
 from explorer.frame import PAGES
 from explorer.sections.path import AFTER, CURVES, TRACES, VIEWS
+from kvmodel.catalog import prices
 from kvmodel.errors import CaseError
 from kvmodel.explain import guided_path
 from kvmodel.inputs.case import DEFAULTS
@@ -190,7 +191,9 @@ def test_the_servers_own_numbers_turn_the_answer() -> None:
     assert "95 %" in said(at)
     at.number_input(key="path_wait_s").set_value(60.0).run()
     assert at.query_params["wait_s"] == "60"
-    assert prose.text("path", "learn.matter.queue") in said(at)
+    assert prose.text("path", "learn.matter.hardly") in said(at)
+    at.number_input(key="path_wait_s").set_value(10.0).run()
+    assert prose.text("path", "learn.matter.in part") in said(at), "28 %"
 
 
 @pytest.mark.parametrize("number", [step.number for step in STEPS if step.id in TRACES])
@@ -229,7 +232,14 @@ def test_remedies_that_leave_the_pool_alone_hold_no_more_requests() -> None:
     assert held["fp8-kv"] == pytest.approx(2 * now, abs=1)
     assert now < held["utilization"] < held["gpus"]
     alone = compare_case(replace(result.case, tp=32))
-    assert ("gpus", "hardware", "–") in guide.remedy_rows(step, alone), "64 GPUs do not divide 32 heads"
+    assert ("gpus", "hardware", "", "–") in guide.remedy_rows(step, alone), "64 GPUs do not divide 32 heads"
+
+
+def test_the_order_is_that_of_a_diagnosis_without_a_simulation() -> None:
+    """The rows of one file, in one order: `advice` of a vLLM under pressure has them so too (test_causes)."""
+    order = guided_path.in_order(STEPS[-1].options)
+    assert order == ("utilization", "requests", "fp8-kv", "gpus", "offload")
+    assert [prices.effect_of(prices.advice_row(name)) for name in order] == ["helps"] * 4 + ["little"]
 
 
 @given(st.floats(1e-6, 1e9), st.floats(1e-3, 1e6))

@@ -193,10 +193,22 @@ def test_what_starts_is_not_refused(text):
 
 
 def test_running_lines_are_named():
-    with pytest.raises(
-        CaseError, match=r"^log: these are running lines; allowed: a start-up log; `diagnose FILE` reads"
-    ):
+    with pytest.raises(CaseError, match=r"^log: these are running lines, which Diagnose reads; allowed: a start-up"):
         answer(field("25-running-lines.log"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'vllm:num_requests_running{engine="0"} 8.0\n',
+        "# TYPE sglang:num_running_reqs gauge\nsglang:num_running_reqs 8.0\n",
+        "trtllm_num_requests_running 8\n",
+        '[{"iterLatencyMS": 12.1, "kvCacheStats": {"usedNumBlocks": 40}}]',
+    ],
+)
+def test_metrics_are_named(text):
+    with pytest.raises(CaseError, match=r"^log: these are metrics, which Diagnose reads; allowed: a start-up log$"):
+        answer(text)
 
 
 def test_two_lines_of_a_hybrid_are_not_held_against_each_other():

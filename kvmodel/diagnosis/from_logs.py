@@ -1,0 +1,60 @@
+"""A log in place of a scrape: the lines that an engine prints while it runs, and those of its start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kvmodel import catalog
+from kvmodel.diagnosis.served import ServerFacts
+from kvmodel.errors import CaseError
+from kvmodel.inputs.case import DEFAULTS, case_from
+from kvmodel.metrics import running_lines
+from kvmodel.metrics.server_state import Server
+from kvmodel.startup_log import log_answer, log_reader
+from kvmodel.words import say
+
+START_UP_LOG, REFUSED, STOPPED = "a start-up log", "refused to start", "stopped"
+
+
+def running(text: str, facts: ServerFacts) -> tuple[Server, Server, float | None, ServerFacts] | None:
+    """The server at the first and last running line, the seconds between, and what is known; None without such lines.
+
+    What the start-up lines say of version, seats and model counts where the reader says nothing.
+    """
+    servers = running_lines.read(text)
+    if servers is None:
+        return None
+    log = log_reader.read_log(text)
+    told = {"max_num_seqs": log.max_num_seqs, "model": None if log.model is None else catalog.model_id(log.model)}
+    fields = told | {name: value for name, value in facts.fields.items() if value is not None}
+    return (*servers, replace(facts, fields=fields, version=facts.version or log.version))
+
+
+def start_up(text: str, facts: ServerFacts) -> dict[str, Any] | None:
+    """What `explain-log` says of the text; None where nothing of a start stands in it."""
+    fields = {name: value for name, value in facts.fields.items() if value is not None}
+    try:
+        case = case_from({name: value for name, value in fields.items() if name in DEFAULTS})
+        return log_answer.explain_text(text, case, {"model": fields.get("model")})
+    except CaseError:
+        return None
+
+
+def start_up_answer(log: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a diagnosis to a log of a start: why it was refused or ended, or that it says nothing of a load."""
+    verdict = START_UP_LOG if log["refused"] is None else STOPPED if log["after_start"] else REFUSED
+    reason = log["refused"] or say("lines of an engine's start: none of them says how it runs")
+    action = log["mend"] or say("give the text of its /metrics page, or the lines that it prints while it runs")
+    return {
+        "engine": None,
+        "era": None,
+        "versions": None,
+        "verdict": verdict,
+        "reason": reason,
+        "preemptions_per_100": None,
+        "advice": [{"rank": 1, "id": "scrape", "action": action, "flag": "", "buys": ""}],
+        "process": {},
+        "notes": [],
+        "log": log,
+    }
