@@ -30,6 +30,7 @@ COLOURS = {
     "refused to start": "red", "stopped": "red", "head of the line": "red",
     "preemption by priority or reset": "orange", "too little data": "blue", "a start-up log": "blue",
 }  # fmt: skip
+SCALE_PX = 440
 NEXT = ("pressure", "capacity", "crossover")
 
 
@@ -38,6 +39,7 @@ def request_strip(answer: Answer) -> None:
     parts_s = answer.get("request_s")
     if parts_s is None:
         return
+    st.caption(prose.text("diagnose", "strip"))
     figure = strip.request_strip(parts_s, palette=theme.STREAMLIT)
     alt, points = strip.request_strip_alt(parts_s), strip.request_strip_points(parts_s)
     show.chart(figure, alt=alt, key="strip", points=points)
@@ -45,26 +47,30 @@ def request_strip(answer: Answer) -> None:
 
 def verdict(answer: Answer) -> None:
     """The first screen: what, why, and what to change first."""
-    answer_place, scale_place = st.columns([1.8, 1], gap="large")
-    with answer_place:
-        colour = colour_of(answer)
-        badge = f":{colour}-badge[{prose.label('diagnose', 'verdict.' + verdict_with_cause(answer))}]"
-        st.markdown(f"## {badge}\n:small[:gray[{page_text(server(answer))}]]")
-        st.markdown(f"**{capital(page_text(answer['reason']))}.**")
-        if (words := diagnosis.matter(answer)) is not None:
-            st.markdown(f"{capital(page_text(words))}.")
-        with st.container(border=True):
-            first(answer)
-        cost(answer)
-        if name := st.session_state.get(diagnose_inputs.SAMPLE_NAME):
-            st.caption(prose.text("diagnose", "simulated", sample_texts(name)))
-    per_100 = answer["lead"]["preemptions_per_100"] if "lead" in answer else None
+    badge = f":{colour_of(answer)}-badge[{prose.label('diagnose', 'verdict.' + verdict_with_cause(answer))}]"
+    st.markdown(f"## {badge}\n:small[:gray[{page_text(server(answer))}]]")
+    st.markdown(f"**{capital(page_text(answer['reason']))}.**")
+    if (words := diagnosis.matter(answer)) is not None:
+        st.markdown(f"{capital(page_text(words))}.")
+    with st.container(border=True):
+        first(answer)
+    cost(answer)
+    if name := st.session_state.get(diagnose_inputs.SAMPLE_NAME):
+        st.caption(prose.text("diagnose", "simulated", sample_texts(name)))
+
+
+def scale(answer: Answer) -> None:
+    """Preemptions per 100 on the article's bands, and what speaks against reading them so."""
+    per_100 = answer["lead"]["preemptions_per_100"]
     if per_100 is not None:
-        with scale_place:
-            figure = bands.preemption_scale(per_100, palette=theme.STREAMLIT)
-            alt, points = bands.preemption_scale_alt(per_100), bands.preemption_scale_points(per_100)
+        figure = bands.preemption_scale(per_100, palette=theme.STREAMLIT)
+        alt, points = bands.preemption_scale_alt(per_100), bands.preemption_scale_points(per_100)
+        with st.container(width=SCALE_PX):
             show.chart(figure, alt=alt, key="bands", points=points)
             st.caption(prose.text("diagnose", "bands"))
+    if answer["against"]:
+        st.markdown(prose.text("diagnose", "against"))
+        show.bullets(map(page_text, answer["against"]))
 
 
 def colour_of(answer: Answer) -> str:
@@ -160,9 +166,7 @@ def metrics_table(answer: Answer) -> None:
     header = [prose.label("diagnose", f"column.{name}") for name in columns]
     show.table("evidence", header, [cells(line, answer) for line in diagnosis_lines.lines(answer)], foreign=True)
     show_engines(answer)
-    if answer["against"]:
-        st.markdown(prose.text("diagnose", "against"))
-        show.bullets(map(page_text, answer["against"]))
+    scale(answer)
     notes(answer)
 
 

@@ -29,6 +29,7 @@ SAMPLE = "sample"  # in the URL: a sample to open the page with
 # language of the answer.
 ANSWER, NUMBER, REQUEST = "diagnosis", "diagnosis_number", "diagnosis_asked"
 INPUTS, SAMPLE_NAME, ANSWER_LANGUAGE = "diagnosis_inputs", "diagnosis_sample", "diagnosis_language"
+FACT_PX = 150  # of an input: six in a row where there is room, two on a phone
 NEW, AGAIN = "new", "again"  # asked for by the form or a sample, or again with more that is known
 SERVER_FIELDS = ("model", "gpu", "tp", "max_num_seqs", "gpu_hour", "engine_version")
 SCRAPE_FIELDS = ("scrape", "scrape2", "seconds")
@@ -231,32 +232,26 @@ def ask_prometheus(servers: list[str]) -> None:
 def ask_server_facts() -> None:
     """What no metric tells; a change is answered at once."""
     st.markdown(prose.text("diagnose", "known"))
-    model, gpu, tp, seats, gpu_hour, version = st.columns(len(SERVER_FIELDS))
     cheapest, dearest = questions.INPUTS["gpu_hour"].limits.ends
     least, most = limits("tp")
+    fewest, most_seats = map(int, questions.INPUTS["max_num_seqs"].limits.ends)
     none = prose.label("diagnose", "not_given")
-    options: dict[str, Any] = {"on_change": ask, "args": (AGAIN,), "persist_state": "session"}
-    with model:
+    options: dict[str, Any] = {"on_change": ask, "args": (AGAIN,), "persist_state": "session", "width": FACT_PX}
+    with st.container(horizontal=True):
         st.selectbox(
             label_of("model"), model_list.models(), format_func=model_list.name, index=None, placeholder=none,
             key="server_model", **options,
         )  # fmt: skip
-    with gpu:
         st.selectbox(label_of("gpu"), gpu_ids(), index=None, placeholder=none, key="server_gpu", **options)
-    with tp:
         st.number_input(label_of("tp"), int(least), int(most), value=None, placeholder="1", key="server_tp", **options)
-    with seats:
-        fewest, most_seats = map(int, questions.INPUTS["max_num_seqs"].limits.ends)
         st.number_input(
             label_of("max_num_seqs"), fewest, most_seats, value=None, placeholder=none, key="server_max_num_seqs",
             **options,
         )  # fmt: skip
-    with gpu_hour:
         st.number_input(
-            label_of("gpu_hour"), cheapest, dearest, value=None, format="%g", placeholder=none,
-            key="server_gpu_hour", **options,
+            label_of("gpu_hour"), cheapest, dearest, value=None, format="%g", placeholder=none, key="server_gpu_hour",
+            **options,
         )  # fmt: skip
-    with version:
         st.text_input(label_of("engine_version"), placeholder=none, key="server_engine_version", **options)
 
 

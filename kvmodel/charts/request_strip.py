@@ -54,7 +54,7 @@ def request_strip(parts_s: Mapping[str, float], *, palette: Palette = LIGHT) -> 
     lanes.below(fig, REQUEST, parts_text(parts_s), palette)
     at = first_token_s(parts_s)
     labels.shape(
-        fig, "line", x0=at, x1=at, y0=0, y1=1, yref="paper", line={"width": 1.5, "color": palette.text, "dash": "dot"}
+        fig, "line", x0=at, x1=at, y0=0.3, y1=1, yref="paper", line={"width": 1.5, "color": palette.text, "dash": "dot"}
     )
     labels.above(fig, at, say("first token {time}", time=format_seconds(at)), palette.text)
     end_s = lanes.end_s(bars[REQUEST])

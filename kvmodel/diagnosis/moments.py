@@ -19,24 +19,22 @@ def waiting(window: Window) -> str:
         return say("how many wait is not reported")
     if "running" not in now:
         return say("{waiting} requests wait", waiting=format_count(now["waiting"]))
-    text = beside(now["waiting"], now["running"])
-    if early and (early.get("waiting"), early.get("running")) != (now["waiting"], now["running"]):
-        before = beside(early.get("waiting", 0.0), early.get("running", 0.0))
-        return say("first {before}, then {now}", before=before, now=text)
-    return text
-
-
-def beside(waiting: float, running: float) -> str:
-    counts = {"waiting": format_count(waiting), "running": format_count(running)}
-    return say("{waiting} requests wait beside {running} running", **counts)
+    waiting, running = (
+        at_both_ends(format_count(early.get(word, 0.0)) if early else None, format_count(now[word]))
+        for word in ("waiting", "running")
+    )
+    return say("{waiting} requests wait beside {running} running", waiting=waiting, running=running)
 
 
 def usage(window: Window) -> str:
     """The share of the pool in use: one figure, or that of the start and that of the end."""
-    now, early = percent(window.engine.usage), percent(window.early_usage)
-    return (
-        now if window.early_usage is None or early == now else say("first {before}, then {now}", before=early, now=now)
-    )
+    early = None if window.early_usage is None else percent(window.early_usage)
+    return at_both_ends(early, percent(window.engine.usage))
+
+
+def at_both_ends(before: str | None, now: str) -> str:
+    """What two scrapes show, one after the other where they differ."""
+    return now if before in (None, now) else say("{before}, then {now}", before=before, now=now)
 
 
 def percent(share: float | None) -> str:

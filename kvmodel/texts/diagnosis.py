@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kvmodel.diagnosis import moments
 from kvmodel.metrics import metric_names
 from kvmodel.texts import startup_log
 from kvmodel.texts.answers import name_value_lines, table
@@ -172,9 +173,7 @@ def copy_rate(answer: Answer, way: str) -> str | None:
 
 def at_both_ends(before: str | None, now: str | None) -> str | None:
     """What two scrapes show, one after the other where they differ."""
-    if before is None or now is None or before == now:
-        return now
-    return say("{before}, then {now}", before=before, now=now)
+    return None if now is None else moments.at_both_ends(before, now)
 
 
 def request_parts(parts_s: dict[str, float] | None) -> str | None:

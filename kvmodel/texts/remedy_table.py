@@ -23,7 +23,7 @@ def remedies(answer: Answer) -> str:
     parts = [
         textwrap.fill(f"best order for {answer['objective']}: {answer['rule']}", WIDTH),
         table([(line[1], line[0], *line[2:]) for line in (HEADING, *map(cells, runs))]),
-        "\n".join(["what to set:", *(f"  {row['id']:<14}  {set_by(row)}" for row in runs[1:])]),
+        "\n".join(["what to set:", *(set_line(row) for row in runs[1:])]),
     ]
     problems = [f"  {row['id']:<14}  {row['problem']}" for row in rows if row["problem"]]
     if problems:
@@ -74,6 +74,11 @@ def gain(row: Answer) -> str:
     if row["effect"] in ("little", "unfinished") or row["gain"] is None:
         return say(row["effect"])
     return ("+" if row["gain"] > 0 else "") + format_percent(row["gain"])
+
+
+def set_line(row: Answer) -> str:
+    """A row's id and what to set, folded beside it."""
+    return textwrap.fill(f"  {row['id']:<14}  {set_by(row)}", WIDTH, subsequent_indent=" " * 18)
 
 
 def set_by(row: Answer) -> str:
