@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from kvmodel import catalog
 from kvmodel.diagnosis import advice, bands, causes, hot_engine, plain_report, recompute_tax, served
@@ -202,7 +202,7 @@ def answer(
         "against": list(bands.against(lead.window, lead.rates, lead.tax, felt_share)),
         "state": plain_report.state(whole.window, fields, case),
         "rates": asdict(whole.rates) | {"finished_by_reason": reasons},
-        "link": {way: link_rate.rate_bytes_per_s(whole.window.increase, way) for way in ("load", "store")},
+        "link": {way: link_rate.rate_bytes_per_s(whole.window.increase, way) for way in get_args(link_rate.Way)},
         "recompute": None if tax is None else asdict(tax) | {"gpu": case.gpu, "gpu_given": gpu is not None},
         "advice": [{"rank": rank, **asdict(remedy)} for rank, remedy in enumerate(remedies, start=1)],
         "advice_rule": rule,

@@ -7,7 +7,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kvmodel.diagnosis import plain_report
 from kvmodel.metrics import metric_names
+from kvmodel.metrics.server_rates import COMPUTED
 from kvmodel.texts.answers import name_value_lines, table
 from kvmodel.units import NONE, format_bytes, format_count, format_percent, format_rate, format_seconds, significant
 from kvmodel.words import say
@@ -86,7 +88,7 @@ class MetricLine(NamedTuple):
 
 
 def metric_lines(answer: Answer) -> Iterator[MetricLine]:
-    """Each number of an answer."""
+    """Each number of an answer; of what few servers have only what there is."""
     state, rates, recompute = answer["state"], answer["rates"], answer["recompute"]
     prompt, output = rates["prompt_tokens_per_request"], rates["output_tokens_per_request"]
     yield MetricLine(say("preemptions per 100 finished"), ratio(answer), ("preemptions", "finished"))
@@ -118,6 +120,7 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
     yield MetricLine(say("  of its mean"), first_token_parts(rates), ("ttft", "queue_time", "prefill_time"))
     yield MetricLine(say("time between tokens"), times(rates["itl_s"]), ("itl",))
     yield MetricLine(say("first wait in the queue"), times(rates["queue_time_s"]), ("queue_time",))
+    yield from (line for line in seldom_lines(answer) if line.text is not None)
     for way, name in (("load", say("copies to the GPU")), ("store", say("copies from the GPU"))):
         measured = text_of(answer["link"][way], lambda rate: say("{rate}, as measured", rate=format_rate(rate)))
         yield MetricLine(name, measured, (f"{way}_bytes", f"{way}_time"))
@@ -132,6 +135,32 @@ def metric_lines(answer: Answer) -> Iterator[MetricLine]:
     if ranks is not None and len(ranks["seen"]) < ranks["at_least"]:
         counts = {"seen": len(ranks["seen"]), "least": ranks["at_least"]}
         yield MetricLine(say("data-parallel ranks"), say("{seen} seen of at least {least}", **counts))
+
+
+def seldom_lines(answer: Answer) -> Iterator[MetricLine]:
+    """What only some servers have: limits at admission, tiers behind the GPU, engines that work together."""
+    state, rates = answer["state"], answer["rates"]
+    yield MetricLine(say("turned away at admission"), reasons(rates["rejected"]), ("rejected",))
+    yield MetricLine(say("aborted or failed"), text_of(rates["failed"] or None, format_count), ("failed",))
+    by_source = sources(rates["prompt_by_source"])
+    yield MetricLine(say("prompt tokens by source"), by_source, ("prompt_from", "prompt_tokens", "cached_tokens"))
+    outer = text_of(rates["external_hit_share"], format_percent)
+    yield MetricLine(say("found in the outer tier"), outer, ("external_hits", "external_queries"))
+    waiting = counts_of(state["loads"], plain_report.LOADS)
+    yield MetricLine(say("waiting requests by their KV load"), waiting, tuple(plain_report.LOADS))
+    other = counts_of(state["other_queues"], plain_report.OTHER_QUEUES)
+    yield MetricLine(say("requests in other queues"), other, tuple(plain_report.OTHER_QUEUES))
+    host = text_of(state["host_usage"], format_percent)
+    yield MetricLine(say("host KV pool in use"), host, ("host_usage", "host_used_tokens", "host_tier_tokens"))
+    held = text_of(state["host_held"], format_percent)
+    yield MetricLine(say("host KV pool held by copies under way"), held, ("host_held",))
+    failed = text_of(rates["stores_failed"] or None, format_count)
+    yield MetricLine(say("stores that found no room"), failed, ("stores_failed",))
+    dropped = text_of(rates["dropped_tokens"] or None, lambda count: say("{count} tokens", count=format_count(count)))
+    yield MetricLine(say("KV dropped without a copy"), dropped, ("dropped_tokens",))
+    for way, name in (("tier_read", say("reads behind host memory")), ("tier_write", say("writes behind host memory"))):
+        measured = text_of(answer["link"][way], lambda rate: say("{rate}, as measured", rate=format_rate(rate)))
+        yield MetricLine(name, measured, (f"{way}_bytes", f"{way}_time"))
 
 
 def at_both_ends(before: str | None, now: str | None) -> str | None:
@@ -179,6 +208,23 @@ def band(answer: Answer) -> str | None:
 def reasons(counts: dict[str, float]) -> str | None:
     """Finished requests by reason, those that occurred."""
     return ", ".join(f"{format_count(count)} {reason}" for reason, count in counts.items() if count) or None
+
+
+def counts_of(counts: dict[str, float], names: dict[str, str]) -> str | None:
+    """Counts of what there is, each with its name."""
+    return ", ".join(f"{format_count(count)} {say(names[word])}" for word, count in counts.items() if count) or None
+
+
+def sources(tokens: dict[str, float]) -> str | None:
+    """Shares of the prompt tokens by where their KV came from, the sources that occurred."""
+    every = sum(tokens.values())
+    shares = {name: count / every for name, count in tokens.items() if count}
+    return ", ".join(f"{format_percent(share)} {source(name)}" for name, share in shares.items()) or None
+
+
+def source(name: str) -> str:
+    """A source of KV as the engine calls it; what was computed as we do."""
+    return say("computed") if name == COMPUTED else name
 
 
 def pool(state: Answer) -> str | None:
