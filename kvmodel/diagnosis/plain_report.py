@@ -98,6 +98,8 @@ def window_notes(window: Window, server: Server) -> Iterator[str]:
     """What the window and its series do not tell."""
     if not window.lifetime and window.seconds is None:
         yield say("the time between the scrapes is not known; --seconds gives rates, and tells a livelock")
+    if window.lifetime and window.increase.counters.get("rejected"):
+        yield say("those turned away count from the server's start; two scrapes tell what happens now")
     if window.engine.gauges.get("awake") == 0:
         yield say("it sleeps at the end of the window: {name} is 0", name=server.names["awake"])
     if window.restarted:

@@ -1,4 +1,4 @@
-"""What those that wait wait for: KV, a seat in the batch, the prefill of those before them, a load, or admission.
+"""What those that wait wait for: KV, a seat in the batch, the prefill of those before them, a load, or entry.
 
 A scrape does not say what the seat limit is (`--max-num-seqs`), so without it a seat is named as one of two causes.
 """
@@ -15,7 +15,7 @@ from kvmodel.units import format_count, significant
 from kvmodel.words import say
 
 KV, SEAT, PREFILL, LOAD, UNKNOWN = "KV", "a seat", "prefill", "a load", "a cause not known"
-ADMISSION, WAKING = "admission", "a wake-up"
+ENTRY, WAKING = "entry", "a wake-up"
 
 
 def is_queueing(window: Window) -> bool:
@@ -84,7 +84,7 @@ def waits_for(window: Window, rates: Rates, seats: float | None) -> str:
     if is_asleep(window):
         return WAKING
     if is_capped(rates) and not is_queueing(window):
-        return ADMISSION
+        return ENTRY
     if usage is not None and usage >= limit("usage", "high"):
         return KV
     if gauges.get("deferred", 0.0) >= max(gauges.get("waiting", 0.0) / 2, 1.0):
@@ -114,8 +114,8 @@ def cause_text(window: Window, rates: Rates, cause: str, seats: float | None) ->
     if cause == WAKING:
         return say("{waits}, and the engine sleeps: it runs nothing until it is woken", waits=moments.waiting(window))
     values = {"waits": moments.waiting(window), "usage": moments.usage(window)}
-    if cause == ADMISSION:
-        return say("{waits}, and the pool is {usage} full: they are as many as are let in", **values)
+    if cause == ENTRY:
+        return say("{waits}, as many as are let in, and the pool is {usage} full", **values)
     if window.engine.usage is None:
         return say("{waits}; the use of the pool is not reported", **values)
     if cause == KV and window.engine.usage >= limit("usage", "high"):
