@@ -85,6 +85,22 @@ def test_the_outer_tier_is_asked_for_what_the_gpu_has_not():
     assert values(vllm() + extra)["found in the outer tier"] == "25 %"
 
 
+def test_a_hit_rate_without_counters_is_shown_and_takes_nothing_off_the_load():
+    """Lines of a log: in newer vLLM their prompt tokens are those computed already."""
+    line = (
+        "INFO 11-30 10:0{minute}:00 [loggers.py:259] Engine 000: Avg prompt throughput: 100.0 tokens/s, Avg generation "
+        "throughput: 50.0 tokens/s, Running: 3 reqs, Waiting: 0 reqs, GPU KV cache usage: 5.0%, Prefix cache hit rate: "
+        "45.0%, External prefix cache hit rate: 20.0%\n"
+    )
+    log = "".join(line.format(minute=minute) for minute in range(3))
+    found, answer = values(log), diagnose(log)
+    assert (found["found in the prefix cache"], found["found in the outer tier"]) == ("45 %", "20 %")
+    assert answer["rates"]["computed_share"] is None
+    v0 = page("vllm:num_requests_running{OWN} 3", "vllm:gpu_prefix_cache_hit_rate{OWN} 0.3")
+    (hits,) = (one for one in diagnosis_lines.lines(diagnose(v0)) if one.what == "found in the prefix cache")
+    assert (hits.value, hits.metrics, hits.over) == ("30 %", ("vllm:gpu_prefix_cache_hit_rate",), "state")
+
+
 SHARES = {  # counters of a window: the share of prompt tokens that is computed
     "nothing told": ({"prompt_tokens": 100.0}, None),
     "nothing came": ({"prefix_queries": 0.0, "prefix_hits": 0.0}, None),
