@@ -8,6 +8,8 @@ import pytest
 
 from explorer import prose
 from explorer.frame import PAGES
+from kvmodel import catalog
+from kvmodel.diagnosis import queues
 from kvmodel.inputs.case import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,6 +34,12 @@ def test_every_input_has_a_label_and_a_help_text() -> None:
     for field in DEFAULTS:
         assert prose.label("controls", field)
         assert prose.detail("controls", field)
+
+
+@pytest.mark.parametrize("cause", [text for name, text in vars(queues).items() if name.isupper()])
+def test_every_cause_of_a_queue_has_a_name_and_something_to_do(cause: str) -> None:
+    assert prose.label("diagnose", f"verdict.queueing for {cause}")
+    assert any(f"queueing for {cause}" in row["verdicts"] for row in catalog.table("advice")["remedy"])
 
 
 def test_a_missing_number_raises_instead_of_showing_a_placeholder() -> None:

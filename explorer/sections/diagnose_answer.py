@@ -20,7 +20,7 @@ from kvmodel.inputs import addresses
 from kvmodel.inputs.case import case_from
 from kvmodel.metrics import metric_names, samples
 from kvmodel.simulation import simulate
-from kvmodel.texts import diagnosis, diagnosis_lines
+from kvmodel.texts import diagnosis, diagnosis_lines, metric_lines
 from kvmodel.texts.diagnosis_lines import Line
 from kvmodel.words import say
 
@@ -137,8 +137,8 @@ def cost(answer: Answer) -> None:
     lost = answer.get("recompute")
     if not lost or lost["gpu_s"] is None:
         return
-    numbers = {"gpu_time": page_text(diagnosis.gpu_time(lost) or "")}
-    money = diagnosis.money(lost)
+    numbers = {"gpu_time": page_text(metric_lines.gpu_time(lost) or "")}
+    money = metric_lines.money(lost)
     line = prose.text("diagnose", "cost", numbers)
     st.markdown(line if money is None else f"{line} {prose.text('diagnose', 'money', {'money': page_text(money)})}")
 

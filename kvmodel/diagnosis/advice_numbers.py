@@ -34,6 +34,8 @@ def numbers(
     pool, running = engine.pool_tokens, engine.gauges.get("running")
     facts = {"double_tp": str(2 * case.tp)} if fields.get("tp", 1) > 1 else {}  # 1 is also the default
     facts |= {name: format_count(value) for name in POOL_SETTINGS if (value := engine.setting(name)) is not None}
+    if limits := [name for name, count in rates.rejected.items() if count]:
+        facts["admission_limit"] = f"--{limits[0].replace('_', '-')}"
     if running is not None and fields.get("max_num_seqs") is None:
         facts["running"] = format_count(running)
     if pool:

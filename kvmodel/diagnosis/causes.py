@@ -45,7 +45,7 @@ def diagnose(window: Window, rates: Rates, seats: float | None = None) -> Diagno
         return Diagnosis(PRESSURE, say("{ratio}: running requests lose their KV and compute it again", ratio=ratio))
     if (rates.preemptions_per_100 or 0.0) >= limit("band", "tune"):
         return Diagnosis(BY_DECISION, by_decision_reason(rates))
-    if queues.is_queueing(window):
+    if queues.is_queueing(window) or queues.is_capped(rates):
         queue = queueing(window, rates, seats)
         not_for = say("{waits}; {ratio}, so preemption is not what they wait for", waits=queue.reason, ratio=ratio)
         return Diagnosis(QUEUEING, not_for, queue.waits_for)
@@ -53,7 +53,9 @@ def diagnose(window: Window, rates: Rates, seats: float | None = None) -> Diagno
 
 
 def standing_still(window: Window, rates: Rates, seats: float | None) -> Diagnosis | None:
-    """The verdicts on a server that gets nothing, or one request, done."""
+    """The verdicts on a server that gets nothing, or one request, done; one that sleeps is no such server."""
+    if queues.is_asleep(window):
+        return queueing(window, rates, seats)
     if standstill.is_livelock(window, rates):
         return Diagnosis(LIVELOCK, standstill.livelock_reason(window, rates))
     if standstill.is_stuck(window, rates):
@@ -76,7 +78,7 @@ def without_ratio(window: Window, rates: Rates, seats: float | None) -> Diagnosi
         if 100 * for_kv >= limit("band", "tune") * seen:
             return Diagnosis(PRESSURE, full_pool_reason(window, rates))
     lasts = window.least.get("waiting", 0.0) > 0 and not (window.lifetime and rates.preemptions)
-    if lasts and queues.is_queueing(window):
+    if (lasts and queues.is_queueing(window)) or queues.is_capped(rates):
         queue = queueing(window, rates, seats)
         if (missing := missing_text(rates)) is not None:
             reason = say(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import Case
@@ -14,11 +14,11 @@ from kvmodel.recovery import costs, resolve
 
 
 def copy_rates(increase: Engine, case: Case, fields: Mapping[str, Any]) -> dict[str, float | None]:
-    """Bytes per second of one GPU's copies: measured "load" and "store", and "model_load" and "model_store".
+    """Bytes per second of one GPU's copies, measured each way, and "model_load" and "model_store".
 
     The model has a rate where one was measured to hold it against, and model and GPU are known.
     """
-    rates: dict[str, float | None] = {way: link_rate.rate_bytes_per_s(increase, way) for way in ("load", "store")}
+    rates: dict[str, float | None] = {way: link_rate.rate_bytes_per_s(increase, way) for way in get_args(link_rate.Way)}
     modelled: dict[str, float | None] = {}
     if {"model", "gpu"} <= {name for name, value in fields.items() if value is not None} and any(rates.values()):
         modelled = model_rates(case)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvmodel.diagnosis import causes, moments
+from kvmodel.diagnosis import causes, moments, queues
 from kvmodel.diagnosis.findings import Findings
 from kvmodel.diagnosis.thresholds import limit
 from kvmodel.units import format_count
@@ -14,7 +14,7 @@ HOT = "one hot engine"
 def hot_place(engines: list[Findings]) -> int | None:
     """The place of the one engine that is under pressure or queues while all others have room; None without one."""
     hot = [place for place, one in enumerate(engines) if one.diagnosis.verdict in (causes.PRESSURE, causes.QUEUEING)]
-    if len(engines) < 2 or len(hot) != 1:
+    if len(engines) < 2 or len(hot) != 1 or engines[hot[0]].diagnosis.waits_for == queues.WAKING:
         return None
     others = [one for place, one in enumerate(engines) if place not in hot]
     usages = [one.window.engine.usage for one in others]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kvmodel.diagnosis import advice_numbers
 from kvmodel.diagnosis.findings import Findings
 from kvmodel.inputs.case import Case
-from kvmodel.metrics.server_state import Engine, Server
+from kvmodel.metrics.server_state import Engine, Server, share_of_one
 from kvmodel.metrics.server_window import Window
 from kvmodel.words import say
+
+LOADS = {"load_unstarted": "not started", "load_running": "under way", "load_done": "done"}
+OTHER_QUEUES = {  # of SGLang: a grammar's, and those of a prefill and a decode engine that work together
+    "grammar_queue": "grammar", "bootstrap_queue": "bootstrap", "inflight_queue": "in flight",
+    "prealloc_queue": "preallocation", "transfer_queue": "transfer", "host_receive_queue": "host receive",
+}  # fmt: skip
 
 
 def over(window: Window) -> str:
@@ -34,6 +40,11 @@ def state(window: Window, fields: Mapping[str, Any], case: Case) -> dict[str, An
         "before": early if window.early else None,
         **{name: engine.gauges.get(name) for name in numbers},
         "usage": engine.usage,
+        "host_usage": engine.host_usage,
+        "host_held": share_of_one(engine.gauges.get("host_held")),
+        "awake": engine.gauges.get("awake"),
+        "loads": present(engine, LOADS),
+        "other_queues": present(engine, OTHER_QUEUES),
         "pool_tokens": pool,
         "block_tokens": engine.block_tokens,
         "num_gpu_blocks": engine.setting("num_gpu_blocks"),
@@ -46,6 +57,11 @@ def state(window: Window, fields: Mapping[str, Any], case: Case) -> dict[str, An
         "prefix_caching": engine.config.get("enable_prefix_caching"),
         "model_name": engine.labels.get("model_name"),
     }
+
+
+def present(engine: Engine, words: Iterable[str]) -> dict[str, float]:
+    """Those of the gauges that are reported."""
+    return {word: engine.gauges[word] for word in words if word in engine.gauges}
 
 
 def one_engine(name: str, findings: Findings) -> dict[str, Any]:
@@ -82,6 +98,10 @@ def window_notes(window: Window, server: Server) -> Iterator[str]:
     """What the window and its series do not tell."""
     if not window.lifetime and window.seconds is None:
         yield say("the time between the scrapes is not known; --seconds gives rates, and tells a livelock")
+    if window.lifetime and window.increase.counters.get("rejected"):
+        yield say("those turned away count from the server's start; two scrapes tell what happens now")
+    if window.engine.gauges.get("awake") == 0:
+        yield say("it sleeps at the end of the window: {name} is 0", name=server.names["awake"])
     if window.restarted:
         yield say("a process was restarted in the window; its counters count from its new start")
     if "retracted_now" in server.names and not window.increase.counters.get("preemptions"):

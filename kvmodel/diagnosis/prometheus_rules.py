@@ -43,6 +43,17 @@ STATE_ALERTS = (  # of recorded states
         "largest length.",
     },
     {
+        "alert": "KvAsleep", "expr": "kv:asleep", "severity": "warning",
+        "summary": "{{ $value | humanize }} requests are at an engine that sleeps",
+        "description": "It runs nothing until it is woken (POST /wake_up). Send requests elsewhere while it sleeps.",
+    },
+    {
+        "alert": "KvTurnedAway", "expr": "kv:turned_away", "severity": "warning",
+        "summary": "{{ $value | humanizePercentage }} of the requests are turned away at admission",
+        "description": "As many run and wait as are let in, so the queue understates the load: run another replica, "
+        "or raise the limit for a longer queue.",
+    },
+    {
         "alert": "KvLivelock", "expr": "kv:livelock", "severity": "critical",
         "summary": "{{ $value | humanize }} tokens/s for each running request, the KV pool full",
         "description": "Requests are admitted, fill the pool and lose their KV before they get anywhere. Let fewer "
@@ -90,6 +101,7 @@ def queues() -> list[Alert]:
             "kv:livelock",
             "kv:stuck",
             "kv:head_of_line",
+            "kv:asleep",
             "kv:preempted_by_decision",
         )
     )

@@ -125,6 +125,8 @@ def recordings(names: Mapping[str, str], product: str) -> list[Recording]:
     if "generation_tokens" in names:
         tokens = sum_of(f"rate({names['generation_tokens']}[5m])", product)
         rows.append(Recording("kv:generated_tokens:rate5m", tokens))
+    if "awake" in names:
+        rows.append(Recording("kv:awake:max", f"max by ({labels}) ({names['awake']})"))
     if "prompt_tokens" in names:
         tokens = sum_of(f"rate({names['prompt_tokens']}[5m])", product)
         rows.append(Recording("kv:prompt_tokens:rate5m", tokens))

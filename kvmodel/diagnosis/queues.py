@@ -1,4 +1,4 @@
-"""What those that wait wait for: KV, a seat in the batch, the prefill of those before them, or a load.
+"""What those that wait wait for: KV, a seat in the batch, the prefill of those before them, a load, or entry.
 
 A scrape does not say what the seat limit is (`--max-num-seqs`), so without it a seat is named as one of two causes.
 """
@@ -15,6 +15,7 @@ from kvmodel.units import format_count, significant
 from kvmodel.words import say
 
 KV, SEAT, PREFILL, LOAD, UNKNOWN = "KV", "a seat", "prefill", "a load", "a cause not known"
+ENTRY, WAKING = "entry", "a wake-up"
 
 
 def is_queueing(window: Window) -> bool:
@@ -25,15 +26,27 @@ def is_queueing(window: Window) -> bool:
     return waits / (waits + (runs or 0.0)) >= limit("queue", "waiting_share")
 
 
+def is_asleep(window: Window) -> bool:
+    """Whether requests are at an engine that was put to sleep, or paused: it runs none of them until it is woken."""
+    return window.engine.gauges.get("awake") == 0 and moments.under_way(window) >= 1
+
+
+def is_capped(rates: Rates) -> bool:
+    """Whether a large part of the requests is turned away at admission, so that few that wait say nothing."""
+    turned_away, finished = sum(rates.rejected.values()), rates.finished or 0.0
+    every = turned_away + finished
+    return every >= limit("data", "least_finished") and turned_away / every >= limit("queue", "waiting_share")
+
+
 def is_full(window: Window) -> bool:
     """Whether the pool is full all through the window."""
     return window.least_usage >= limit("usage", "high")
 
 
 def computed_per_s(rates: Rates) -> float | None:
-    """Prompt tokens a second that are prefilled and not found in the prefix cache. [tokens/s]"""
-    prompt = rates.prompt_tokens_per_s
-    return None if prompt is None else prompt * (1 - (rates.prefix_hit_share or 0.0))
+    """Prompt tokens a second that are prefilled: not found in a cache, nor sent by another engine. [tokens/s]"""
+    prompt, computed = rates.prompt_tokens_per_s, rates.computed_share
+    return prompt if prompt is None or computed is None else prompt * computed
 
 
 def prefill_over_decode(window: Window, rates: Rates) -> float | None:
@@ -68,6 +81,10 @@ def waits_for(window: Window, rates: Rates, seats: float | None) -> str:
     """The cause that the metrics bear out, one of the constants above."""
     gauges = window.engine.gauges
     usage = window.engine.usage
+    if is_asleep(window):
+        return WAKING
+    if is_capped(rates) and not is_queueing(window):
+        return ENTRY
     if usage is not None and usage >= limit("usage", "high"):
         return KV
     if gauges.get("deferred", 0.0) >= max(gauges.get("waiting", 0.0) / 2, 1.0):
@@ -80,8 +97,25 @@ def waits_for(window: Window, rates: Rates, seats: float | None) -> str:
 
 
 def reason(window: Window, rates: Rates, cause: str, seats: float | None) -> str:
-    """How many wait and for what, with what shows it."""
+    """How many wait and for what, with what shows it; and that more would wait, where some are turned away."""
+    text = cause_text(window, rates, cause, seats)
+    if not any(rates.rejected.values()):
+        return text
+    limits = ", ".join(f"{format_count(count)} {name}" for name, count in rates.rejected.items() if count)
+    return say(
+        "{text}; others were turned away at admission ({limits}), so the load is more than what waits",
+        text=text,
+        limits=limits,
+    )
+
+
+def cause_text(window: Window, rates: Rates, cause: str, seats: float | None) -> str:
+    """How many wait, and for what."""
+    if cause == WAKING:
+        return say("{waits}, and the engine sleeps: it runs nothing until it is woken", waits=moments.waiting(window))
     values = {"waits": moments.waiting(window), "usage": moments.usage(window)}
+    if cause == ENTRY:
+        return say("{waits}, as many as are let in, and the pool is {usage} full", **values)
     if window.engine.usage is None:
         return say("{waits}; the use of the pool is not reported", **values)
     if cause == KV and window.engine.usage >= limit("usage", "high"):
@@ -102,9 +136,9 @@ def reason(window: Window, rates: Rates, cause: str, seats: float | None) -> str
     if cause == PREFILL:
         return say(
             "{waits}, and the pool is only {usage} full: the GPU is busy with prefill, {prompt} prompt tokens/s "
-            "against {made} generated, so they wait for neither KV nor a seat",
+            "computed against {made} generated, so they wait for neither KV nor a seat",
             **values,
-            prompt=format_count(rates.prompt_tokens_per_s or 0.0),
+            prompt=format_count(computed_per_s(rates) or 0.0),
             made=significant(rates.generated_tokens_per_s or 0.0, 2),
         )
     if cause == SEAT:

@@ -53,7 +53,7 @@ def tax(window: Window, rates: Rates, era: Era) -> Tax | None:
     prompt = counters.get("prompt_tokens")
     share = None
     if prompt is not None:
-        computed = prompt * (1 - (rates.prefix_hit_share or 0.0))
+        computed = prompt * (1.0 if rates.computed_share is None else rates.computed_share)
         share = tuple(part / (computed + part) if computed + part else 0.0 for part in lost_range)
     each = tuple(part / events for part in lost_range) if events else (0.0, 0.0)
     return Tax(lost_range, each, share)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from kvmodel.metrics import log_times
 from kvmodel.units import MS
 
 NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
-SHARES = ("usage", "cpu_usage", "hit_rate", "external_hit_rate")
+SHARES = ("usage", "host_usage", "hit_rate", "external_hit_rate")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ VLLM = {
     "swapped": re.compile(r"Swapped: ([0-9]{1,9}) reqs"),
     "deferred": re.compile(r"(?:Deferred: |deferred[:= ]{1,2})([0-9]{1,9})"),
     "usage": re.compile(rf"GPU KV cache usage: {NUMBER}%"),
-    "cpu_usage": re.compile(rf"CPU KV cache usage: {NUMBER}%"),
+    "host_usage": re.compile(rf"CPU KV cache usage: {NUMBER}%"),
     "hit_rate": re.compile(rf"Prefix cache hit rate: (?:GPU: )?{NUMBER}%"),
     "external_hit_rate": re.compile(rf"External prefix cache hit rate: {NUMBER}%"),
 }

@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 from kvmodel.metrics import histogram
-from kvmodel.metrics.server_state import Engine, first
+from kvmodel.metrics.server_state import Engine, first, share_of_one
 from kvmodel.metrics.server_window import Window
 
 LEAST_OBSERVED = 0.01  # requests: what `increase` of a Prometheus extrapolates is a fraction, but no less than that
+COMPUTED = "computed"
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -36,6 +37,13 @@ class Rates:
     decode_time_s: dict[str, float] | None  # from a request's first token to its last
     prefill_share: float | None  # of the time that a request runs
     preempted_for: dict[str, float]  # preemptions by their reason, where the engine tells it
+    prompt_by_source: dict[str, float]  # prompt tokens: computed, and found, by the engine's names of where
+    computed_share: float | None  # of prompt tokens: the others were found in a cache or came from elsewhere
+    external_hit_share: float | None  # of the tokens looked up behind the GPU's own cache
+    rejected: dict[str, float]  # requests turned away at admission, by the limit that did it
+    failed: float | None
+    stores_failed: float | None
+    dropped_tokens: float | None
 
 
 def rates(window: Window) -> Rates:
@@ -47,7 +55,7 @@ def rates(window: Window) -> Rates:
         preemptions=preemptions,
         preemptions_per_100=share(preemptions, finished, 100),
         waiting_share=waiting_share(window.mean),
-        prefix_hit_share=prefix_hit_share(window.increase),
+        prefix_hit_share=first(prefix_hit_share(window.increase), share_of_one(window.engine.gauges.get("hit_rate"))),
         finished_per_s=share(finished, window.seconds),
         generated_tokens_per_s=share(counters.get("generation_tokens"), window.seconds),
         prompt_tokens_per_s=share(counters.get("prompt_tokens"), window.seconds),
@@ -62,6 +70,16 @@ def rates(window: Window) -> Rates:
         decode_time_s=quantiles(observed.get("decode_time")),
         prefill_share=prefill_share(observed.get("prefill_time"), observed.get("decode_time")),
         preempted_for=by_reason(window.increase, "preempted_for"),
+        prompt_by_source=prompt_by_source(window.increase),
+        computed_share=computed_share(window.increase),
+        external_hit_share=first(
+            share(counters.get("external_hits"), counters.get("external_queries")),
+            window.engine.gauges.get("external_hit_rate"),
+        ),
+        rejected=by_reason(window.increase, "rejected"),
+        failed=counters.get("failed"),
+        stores_failed=counters.get("stores_failed"),
+        dropped_tokens=counters.get("dropped_tokens"),
     )
 
 
@@ -99,7 +117,31 @@ def prefix_hit_share(increase: Engine) -> float | None:
     counters = increase.counters
     if "prefix_queries" in counters:
         return share(counters.get("prefix_hits"), counters["prefix_queries"])
-    return share(counters.get("cached_tokens"), counters.get("prompt_tokens"))
+    cached = first(counters.get("cached_tokens"), counters.get("prompt_from.local_cache_hit"))
+    return share(cached, counters.get("prompt_tokens"))
+
+
+def prompt_by_source(increase: Engine) -> dict[str, float]:
+    """Prompt tokens by where their KV came from: those computed, then those found, as the engine names the places."""
+    if sources := by_reason(increase, "prompt_from"):
+        return {COMPUTED: sources.pop("local_compute", 0.0), **sources}
+    prompt, cached = increase.counters.get("prompt_tokens"), increase.counters.get("cached_tokens")
+    if prompt is None or cached is None:
+        return {}
+    found = by_reason(increase, "cached_tokens") or {"cached": cached}
+    return {COMPUTED: max(prompt - cached, 0.0), **found}
+
+
+def computed_share(increase: Engine) -> float | None:
+    """Prompt tokens that were prefilled among all; None where nothing tells it.
+
+    Counted once a request, where the source is told; lookups count a waiting request at each try to admit it.
+    """
+    if by_source := prompt_by_source(increase):
+        return share(by_source[COMPUTED], sum(by_source.values()))
+    counters = increase.counters
+    found = share(counters.get("prefix_hits", 0.0) + counters.get("external_hits", 0.0), counters.get("prefix_queries"))
+    return None if found is None else 1 - min(found, 1.0)
 
 
 def mean_length(increase: Engine, lengths: str, tokens: str) -> float | None:

@@ -18,11 +18,14 @@ from kvmodel.metrics.histogram import Histogram, histogram
 from kvmodel.words import say
 
 ADDED = (  # gauges that add up; of others the largest
-    "running", "waiting", "waiting_capacity", "deferred", "load_unstarted", "load_running", "load_done", "swapped",
-    "grammar_queue", "bootstrap_queue", "inflight_queue", "prealloc_queue", "transfer_queue", "host_receive_queue",
-    "retracted_now", "generation_rate", "seat_limit", "scheduled", "prefilling", "decoding",
+    "running", "waiting", "deferred", "load_unstarted", "load_running", "load_done", "swapped", "grammar_queue",
+    "bootstrap_queue", "inflight_queue", "prealloc_queue", "transfer_queue", "host_receive_queue", "retracted_now",
+    "seat_limit",
 )  # fmt: skip
-BY_REASON = {"finished": "finished_reason", "preempted_for": "reason"}  # counters, and the label that has the reason
+BY_REASON = {  # counters that are kept apart as well, and the label that does it
+    "finished": "finished_reason", "preempted_for": "reason", "rejected": "reason", "prompt_from": "source",
+    "cached_tokens": "cache_source",
+}  # fmt: skip
 UNSET = {"none", "null", "", "nan"}
 HEAD_BYTES = 128
 MOST_SHARE = 1.1
@@ -69,6 +72,12 @@ class Engine:
     def usage(self) -> float | None:
         """Share of the pool in use. Exporters that count in percent are read as such."""
         return share_of_one(self.gauges.get("usage"))
+
+    @property
+    def host_usage(self) -> float | None:
+        """Share of the host's KV pool in use, where the engine has one."""
+        used, size = self.gauges.get("host_used_tokens"), self.gauges.get("host_tier_tokens")
+        return first(share_of_one(self.gauges.get("host_usage")), used / size if used is not None and size else None)
 
     def setting(self, name: str) -> float | None:
         """A number among the configuration's labels."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvmodel import catalog
-from kvmodel.texts import diagnosis
-from kvmodel.texts.diagnosis import MetricLine
+from kvmodel.texts.metric_lines import MetricLine, metric_lines
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ def lines(answer: Mapping[str, Any]) -> list[Line]:
     if "state" not in answer:
         return []
     kinds = kinds_of(answer["engine"])
-    rows = [line(figure, answer["names"], answer["engine"], kinds) for figure in diagnosis.metric_lines(dict(answer))]
+    rows = [line(figure, answer["names"], answer["engine"], kinds) for figure in metric_lines(dict(answer))]
     return [each for each in rows if each.value is not None or each.over != "model"]
 
 

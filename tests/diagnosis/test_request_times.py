@@ -12,7 +12,7 @@ from kvmodel.diagnosis.request_times import request_times
 from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.metrics import server_rates, server_window
 from kvmodel.metrics.server_state import Engine, Server
-from kvmodel.texts.diagnosis import metric_lines
+from kvmodel.texts.metric_lines import metric_lines
 from tests.helpers.scrapes import vllm
 
 NOTHING = server_rates.rates(server_window.since_start(Server("vllm", (Engine(),), Engine(), {}, {}, ()))[0])

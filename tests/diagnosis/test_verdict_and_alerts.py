@@ -7,9 +7,12 @@ from kvmodel.diagnosis.from_scrapes import diagnose
 from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.metrics import samples
 from tests.helpers.promtool import firing
-from tests.helpers.scrapes import FIELD, sglang, trtllm, vllm
+from tests.helpers.scrapes import FIELD, asleep, from_sources, sglang, trtllm, turned_away, vllm
 
-OF_QUEUE = {queues.KV: {"KvQueueingForMemory"}, queues.PREFILL: {"KvQueueingForPrefill"}}
+OF_QUEUE = {
+    queues.KV: {"KvQueueingForMemory"}, queues.PREFILL: {"KvQueueingForPrefill"},
+    queues.ENTRY: {"KvTurnedAway"}, queues.WAKING: {"KvAsleep"},
+}  # fmt: skip
 OF_VERDICT = {
     causes.STUCK: {"KvStuck"}, causes.HEAD_OF_LINE: {"KvHeadOfLine"}, causes.LIVELOCK: {"KvLivelock"},
 }  # fmt: skip
@@ -100,6 +103,56 @@ def test_other_engines_and_sizes(state, tmp_path):
     answer = diagnose(before, after, seconds=600)
     assert (answer["verdict"], answer["waits_for"]) == (verdict, cause)
     assert firing(tmp_path, before, after, 600) == alerts_of(answer)
+
+
+ROOM = {"running": 60, "usage": 0.6}
+LONG_PROMPTS = {"running": 8, "waiting": 60, "usage": 0.3, "prompt": 8000, "output": 4}
+BESIDES = {  # a page and what stands in it besides, at first and at last; what is waited for, the alerts
+    "turned away, with room in the pool": (
+        vllm(**ROOM, finished=5000) + turned_away(10), vllm(**ROOM, finished=6000) + turned_away(800),
+        queues.ENTRY, {"KvTurnedAway"},
+    ),
+    "turned away, the queue as long as the limit lets it be": (
+        vllm(**ROOM | {"waiting": 3}, finished=5000) + turned_away(0, 0),
+        vllm(**ROOM | {"waiting": 3}, finished=6000) + turned_away(0, 300), queues.ENTRY, {"KvTurnedAway"},
+    ),
+    "turned away beside a full pool and a queue": (
+        vllm(running=60, waiting=40, usage=0.97, finished=5000) + turned_away(10),
+        vllm(running=60, waiting=40, usage=0.97, finished=6000) + turned_away(800),
+        queues.KV, {"KvTurnedAway", "KvQueueingForMemory"},
+    ),
+    "a few are turned away": (
+        vllm(**ROOM, finished=5000) + turned_away(10), vllm(**ROOM, finished=6000) + turned_away(60), None, set(),
+    ),
+    "asleep": (
+        vllm(running=0, waiting=4, usage=0) + asleep(), vllm(running=0, waiting=9, usage=0) + asleep(),
+        queues.WAKING, {"KvAsleep"},
+    ),
+    "asleep with those that ran": (
+        vllm(running=5, waiting=1, usage=0.4) + asleep(), vllm(running=5, waiting=1, usage=0.4) + asleep(),
+        queues.WAKING, {"KvAsleep"},
+    ),
+    "prompts are computed": (
+        vllm(**LONG_PROMPTS, finished=1000) + from_sources(local_compute=8e6),
+        vllm(**LONG_PROMPTS, finished=4000) + from_sources(local_compute=32e6),
+        queues.PREFILL, {"KvQueueingForPrefill"},
+    ),
+    "prompts are found, or come from a prefill engine": (
+        vllm(**LONG_PROMPTS, finished=1000) + from_sources(local_compute=0, local_cache_hit=1e6),
+        vllm(**LONG_PROMPTS, finished=4000)
+        + from_sources(local_compute=0, local_cache_hit=7e6, external_kv_transfer=18e6),
+        queues.UNKNOWN, {"KvQueueingForBatch"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDES)
+def test_what_few_servers_have(name, tmp_path):
+    before, after, cause, alerts = BESIDES[name]
+    answer = diagnose(before, after, seconds=600)
+    assert answer["waits_for"] == cause
+    assert answer["verdict"] == (causes.HEALTHY if cause is None else causes.QUEUEING)
+    assert firing(tmp_path, before, after, 600) == alerts
 
 
 @pytest.mark.parametrize("engine", [vllm, sglang, trtllm])

@@ -49,6 +49,31 @@ vllm:cache_config_info{{{written}{labels}}} 1.0
 """
 
 
+def turned_away(requests=0.0, tokens=0.0, model="meta-llama/Llama-3.1-8B-Instruct") -> str:
+    """Requests that vLLM's API server rejected, of all its engines together, by the limit that did it."""
+    name = "vllm:admission_rejections_total"
+    return "".join(
+        f'{name}{{model_name="{model}",reason="max_num_queued_{what}"}} {count}\n'
+        for what, count in (("reqs", requests), ("tokens", tokens))
+    )
+
+
+def asleep(awake=0, engine="0", model="meta-llama/Llama-3.1-8B-Instruct") -> str:
+    """The state of a vLLM that was put to sleep with its weights on the host, or is awake."""
+    own = f'engine="{engine}",model_name="{model}"'
+    states = {"awake": awake, "weights_offloaded": 1 - awake, "discard_all": 0}
+    return "".join(
+        f'vllm:engine_sleep_state{{{own},sleep_state="{state}"}} {value}\n' for state, value in states.items()
+    )
+
+
+def from_sources(engine="0", model="meta-llama/Llama-3.1-8B-Instruct", **tokens) -> str:
+    """Prompt tokens of a vLLM by their source."""
+    name = "vllm:prompt_tokens_by_source_total"
+    own = f'engine="{engine}",model_name="{model}"'
+    return "".join(f'{name}{{{own},source="{source}"}} {count}\n' for source, count in tokens.items())
+
+
 def program(name: str) -> str:
     """The path of a program of Debian's package prometheus; skips, or fails where nothing may be left out."""
     found = shutil.which(name)

@@ -1,10 +1,15 @@
 """What each engine's series mean: newer names first, by label, as the engines and their exporters spell them."""
 
+import ast
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
 from kvmodel import catalog
 from kvmodel.diagnosis import from_scrapes
-from kvmodel.metrics import metric_names
+from kvmodel.metrics import link_rate, metric_names, server_state
 from kvmodel.metrics.server_state import server
 from tests.helpers.scrapes import SAMPLES, sample
 
@@ -23,11 +28,12 @@ def page(*lines):
 def test_vllm_0_33_by_reason_and_by_source():
     engine = only(sample("vllm_0_33_classes_mid"))
     gauges, counters = engine.gauges, engine.counters
-    assert gauges["waiting_capacity"] + gauges["deferred"] == gauges["waiting"] > 0
+    assert gauges["deferred"] == 0 < gauges["waiting"]
     assert gauges["awake"] == 1
-    parts = [counters[word] for word in ("prompt_computed", "prompt_found", "prompt_external")]
-    assert sum(parts) == counters["prompt_tokens"] > 0
-    assert counters["rejected"] == counters["rejected_requests"] + counters["rejected_tokens"] == 0
+    parts = [counters[f"prompt_from.{place}"] for place in ("local_compute", "local_cache_hit", "external_kv_transfer")]
+    assert sum(parts) == counters["prompt_from"] == counters["prompt_tokens"] > 0
+    assert counters["rejected"] == counters["rejected.max_num_queued_reqs"] == 0
+    assert counters["rejected.max_num_queued_tokens"] == 0
     assert engine.histograms["prefill_time"].count == counters["finished"] > 0  # observed when a request finishes
 
 
@@ -121,8 +127,37 @@ def test_names_of_the_newest_version_are_those_of_its_own_classes(path):
     """A name that vLLM 0.33 exports without any option is in its page as it is spelled here."""
     sampled = from_scrapes.read(path.read_bytes()).sampled
     rows = catalog.table("metrics")["vllm"]
-    optional = ("kv_offload", "kv_fetch", "corrupted", "preemptions_by_reason", "swapped", "cpu_cache", "hit_rate")
+    optional = ("kv_offload", "kv_fetch", "preemptions_by_reason", "swapped", "cpu_cache", "hit_rate")
     for kind, suffix in (("gauge", ""), ("counter", ""), ("histogram", "_count"), ("info", "")):
         for names in rows[kind].values():
             name, _ = metric_names.cut_spec(names[0])
             assert name + suffix in sampled or any(word in name for word in optional), name
+
+
+def read_words():
+    """Every text in the packages that read metrics and judge them, f"{way}_bytes" for every way of a copy.
+
+    What merely writes gauges (lines of a log) or adds them up (ADDED) reads none of them.
+    """
+    package = Path(metric_names.__file__).parents[1]
+    files = [*(package / "metrics").glob("*.py"), *(package / "diagnosis").glob("*.py")]
+    for file in sorted(files):
+        if file.name == "running_line_forms.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            elif isinstance(node, ast.JoinedStr) and ast.unparse(node).startswith("f'{way}_"):
+                yield from (way + node.values[1].value for way in get_args(link_rate.Way))
+
+
+def test_every_word_is_read_by_something():
+    read = Counter(read_words()) - Counter(server_state.ADDED)
+    rows = catalog.table("metrics").values()
+    words = {word for row in rows for kind in metric_names.KINDS if kind != "info" for word in row.get(kind, {})}
+    assert words - read.keys() == set()
+
+
+def test_every_word_that_adds_up_is_one_of_an_engine():
+    words = {word for row in catalog.table("metrics").values() for word in row.get("gauge", {})}
+    assert set(server_state.ADDED) <= words

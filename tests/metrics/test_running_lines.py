@@ -103,7 +103,7 @@ def test_v0_past_new_year():
     before, after, seconds = running_lines.read(text)
     assert seconds == 10
     (engine,) = after.engines
-    assert engine.gauges == {"running": 5, "waiting": 3, "swapped": 2, "usage": 0.87, "cpu_usage": 0.1}
+    assert engine.gauges == {"running": 5, "waiting": 3, "swapped": 2, "usage": 0.87, "host_usage": 0.1}
     assert engine.counters["generation_tokens"] == pytest.approx(300)
     assert (before.engines[0].counters["preemptions"], engine.counters["preemptions"]) == (0, 51)
 
