@@ -25,6 +25,7 @@ MOST_SERIES = 100_000  # of those that are read
 MOST_LABEL_SETS = 20_000  # a server has about a dozen, its buckets' bounds left out
 NAMED = 3  # broken lines that are shown
 LONGEST_ECHO = 40  # of such a line
+LONGEST_LABELS = 8_000  # characters; vLLM's whole configuration takes 2,000, and the parser's time grows with the square
 LARGEST_VALUE = 1e18  # no counter of a server gets so far: what is larger is a broken line
 LINE = re.compile(
     r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:.]*+)[ \t]*+"  # name
@@ -184,9 +185,9 @@ def number_of(text: str) -> float | None:
 
 
 def bound_of(labels: str) -> tuple[float | None, str]:
-    """The bucket's bound, and the labels without it."""
+    """The bucket's bound, and the labels without it. Times and lengths have none below zero."""
     match = BOUND.search(labels)
-    if match is None or (bound := number_of(match[1])) is None:
+    if match is None or (bound := number_of(match[1])) is None or bound < 0:
         return None, labels
     return bound, labels[: match.start()] + labels[match.end() :]
 
@@ -213,7 +214,9 @@ def parsed(series: Series, what: str) -> tuple[tuple[Sample, ...], list[tuple[in
 
 
 def labels_of(text: str) -> dict[str, str] | None:
-    """The labels between two braces, or None where they are broken."""
+    """The labels between two braces, or None where they are broken or far more than an engine has."""
+    if len(text) > LONGEST_LABELS:
+        return None
     from prometheus_client.parser import text_string_to_metric_families  # heavy: it brings a web server
 
     try:

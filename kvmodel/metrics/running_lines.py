@@ -29,8 +29,9 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
     """
     if not any(marker in text for marker, _ in READERS):
         return None
-    rows = text[:LONGEST_TEXT].splitlines()
-    found = [line for row in rows if (line := line_of(row[:LONGEST_LINE])) is not None]
+    cut = (row[:LONGEST_LINE] for row in text[:LONGEST_TEXT].splitlines())
+    rows = [row for row in cut if READ.search(row)]
+    found = [line for row in rows if (line := line_of(row)) is not None]
     if not found:
         return None
     products = [line.product for line in found]
@@ -97,6 +98,9 @@ def gauges_of(lines: Sequence[Line]) -> dict[str, float]:
 
 CUMULATIVE = re.compile(r"total_num_cumulative_preemption=([0-9]{1,12})")
 RETRACTED = re.compile(r"KV cache pool is full\. Retract requests\. #retracted_reqs: ([0-9]{1,9})")
+READ = re.compile(  # of a pasted log a few rows are read, and each is looked at several times
+    "|".join((*(re.escape(marker) for marker, _ in READERS), "total_num_cumulative_preemption=", "Retract requests"))
+)
 
 
 def with_preemptions(
@@ -120,14 +124,14 @@ def preemption_totals(rows: Sequence[str], product: str) -> tuple[dict[str, floa
     has at least that one.
     """
     if product == "vllm":
-        counted = [float(match[1]) for row in rows if (match := CUMULATIVE.search(row[:LONGEST_LINE]))]
+        counted = [float(match[1]) for row in rows if (match := CUMULATIVE.search(row))]
         return ({"": max(0.0, counted[0] - 1)}, {"": max(counted)}) if counted else None
     if product != "sglang":
         return None
     first: dict[str, float] = {}
     last: dict[str, float] = {}
     started = False
-    for row in (row[:LONGEST_LINE] for row in rows):
+    for row in rows:
         started = started or ("batch" in row and line_of(row) is not None)
         match = RETRACTED.search(row) if started else None
         if match:
@@ -139,7 +143,7 @@ def preemption_totals(rows: Sequence[str], product: str) -> tuple[dict[str, floa
 
 def notes_of(rows: Sequence[str]) -> tuple[str, ...]:
     """What a reader has to know of V0's count."""
-    counted = [match[1] for row in rows if (match := CUMULATIVE.search(row[:LONGEST_LINE]))]
+    counted = [match[1] for row in rows if (match := CUMULATIVE.search(row))]
     if not counted:
         return ()
     note = (
