@@ -2,7 +2,7 @@
 
     python -m benchmarks.mutated_inputs                        # 10,000 of each kind; exit 1 if one is out of bounds
     python -m benchmarks.mutated_inputs scrape config -n 500   # these kinds only; --seed N draws others
-    python -m benchmarks.mutated_inputs --more A --keep B      # folder A has further seeds, B gets what is out of bounds
+    python -m benchmarks.mutated_inputs --more A --keep B      # A has further seeds, B gets what is out of bounds
 
 Times are of the processor, without tracemalloc; the peak is that of each tenth input, above what there was before.
 """
@@ -33,7 +33,9 @@ from tests.startup_log import log_texts
 TESTS = Path(__file__).parent.parent / "tests"
 INPUTS, LONGEST_S, MOST_BYTES = 10_000, 1.0, 50_000_000
 LARGEST = (20_000,) * 9 + (1_000_000,)  # bytes that an input may grow to
-NUMBERS = "-1 0 -0 NaN Inf -Inf 1e400 1e-400 1e18 0x10 1,5 1_0 None 1.01 ٣ ¹ 9.9.9".split() + ["", "9" * 400, "7" * 5000]
+NUMBERS = [
+    *"-1 0 -0 NaN Inf -Inf 1e400 1e-400 1e18 0x10 1,5 1_0 None 1.01 ٣ ¹ 9.9.9".split(), "", "9" * 400, "7" * 5000,
+]  # fmt: skip
 VALUES = [None, True, "x", "", "٣", "\0", -1, 0, 0.5, 1e-300, 1e308, 10**30, 10**4000, [], {}, [[]], {"a": {}}]
 BYTES = [b"\0", b"\xff\xfe", b"\x1b[31m", b"\xc2\xa0", "٣".encode(), b'"', b"\\", b"{", b"}", b",", b"=", b"\r", b" "]
 KEYS = ("iter", "data", "", "text_config", "model_type", "layer_types", "per_layer_config", "quantization_config")
@@ -48,11 +50,12 @@ def files(folders: list[Path], pattern: str, holds: bytes = b"") -> Seeds:
 
 def running(number: int) -> dict[str, str]:
     """Running lines of each engine, at their minute."""
-    lines, when = running_lines, f"2025-06-01 12:{number:02d}:00"
-    given = {"when": when, "running": 5, "prompt": 9.5, "output": 30.5, "waiting": 2, "count": 51 + number}
+    lines, when = running_lines, f"06-01 12:{number:02d}:00"
+    given = {"when": f"2025-{when}", "running": 5, "output": 30.5, "waiting": 2, "count": 51 + number}
+    of_v0 = lines.V0.format(when=when, prompt=9.5, output=30.5)
     return {
-        "vllm": lines.v1(f"06-01 12:{number:02d}:00", engine=number % 2),
-        "vllm-v0": lines.V0.format(**given | {"when": f"06-01 12:{number:02d}:00"}) + "\n" + lines.PREEMPTED.format(**given),
+        "vllm": lines.v1(when, engine=number % 2),
+        "vllm-v0": f"{of_v0}\n{lines.PREEMPTED.format(**given)}",
         "sglang": "\n".join(line.format(**given) for line in (lines.DECODE, lines.PREFILL, lines.RETRACTED)),
         "tensorrt-llm": lines.STEP.format(step=number, rank=number % 2, **given),
     }
@@ -61,7 +64,8 @@ def running(number: int) -> dict[str, str]:
 def seeds(kind: str, more: list[Path]) -> Seeds:
     """What is damaged, of a kind."""
     if kind == "trt json":
-        pages = [trtllm_json.FIELD, *(json.dumps([trtllm_json.iteration(i, rank=i % 3) for i in range(n)]) for n in (1, 9))]
+        steps = [trtllm_json.iteration(number, rank=number % 3) for number in range(9)]
+        pages = [trtllm_json.FIELD, json.dumps(steps[:1]), json.dumps(steps)]
         return [(f"page {number}", page.encode()) for number, page in enumerate(pages)]
     if kind == "running":
         by_engine = [(name, "\n".join(running(minute)[name] for minute in range(20)).encode()) for name in running(0)]
@@ -253,7 +257,8 @@ def main() -> int:
     options.add_argument("--more", type=Path, action="append", default=[])
     options.add_argument("--keep", type=Path)
     chosen = options.parse_args()
-    return int(not all([report(kind, chosen) for kind in chosen.kinds]))
+    good = [report(kind, chosen) for kind in chosen.kinds]  # every kind, whatever the first ones say
+    return int(not all(good))
 
 
 if __name__ == "__main__":

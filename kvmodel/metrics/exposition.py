@@ -21,11 +21,14 @@ from kvmodel.words import say
 
 LONGEST_TEXT = 8 * MIB  # 200 engines with all their histograms; also what a gzip file may unpack to
 MOST_LINES = 300_000
+MOST_MEMBERS = 100  # gzip files that are joined in one: after each, what follows is copied
 MOST_SERIES = 100_000  # of those that are read
 MOST_LABEL_SETS = 20_000  # a server has about a dozen, its buckets' bounds left out
 NAMED = 3  # broken lines that are shown
 LONGEST_ECHO = 40  # of such a line
-LONGEST_LABELS = 8_000  # characters; vLLM's whole configuration takes 2,000, and the parser's time grows with the square
+LONGEST_LABELS = (
+    8_000  # characters; vLLM's whole configuration takes 2,000, and the parser's time grows with the square
+)
 LARGEST_VALUE = 1e18  # no counter of a server gets so far: what is larger is a broken line
 LINE = re.compile(
     r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:.]*+)[ \t]*+"  # name
@@ -145,8 +148,11 @@ def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
 
     Raises CaseError where it is no gzip or too long.
     """
-    text = b""
+    text, members = b"", 0
     while data.startswith(GZIP):
+        if (members := members + 1) > MOST_MEMBERS:
+            values = {"what": what, "most": MOST_MEMBERS}
+            raise CaseError(say("{what}: more than {most} gzip files joined in one; allowed: one of them", **values))
         unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         try:
             text += unpacker.decompress(data, LONGEST_TEXT + 1 - len(text))

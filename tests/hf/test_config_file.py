@@ -1,5 +1,7 @@
 """Spellings of config.json, worked by hand: heads, windows, states, drafts, and what is refused with a reason."""
 
+import time
+
 import pytest
 
 from kvmodel.hf import config_file
@@ -71,6 +73,13 @@ def kinds(reading):
 )  # fmt: skip
 def test_bytes_per_token_by_hand(changes, drop, bytes_per_token):
     assert growth(model(changes, drop=drop)) == bytes_per_token
+
+
+def test_keys_for_layers_that_are_not_there_take_no_time():
+    own = {str(100_000 + number): {} for number in range(100_000)} | {"3": {"head_dim": 128}}
+    began = time.process_time()
+    assert growth(model({"num_hidden_layers": 500, "per_layer_config": own})) == 501 * HEAD
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

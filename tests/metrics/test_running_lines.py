@@ -220,3 +220,10 @@ def test_mutated_lines_raise_nothing():
         part = whole[start : start + length] * draw.choice((0, 2))
         read += running_lines.read(whole[:start] + part + whole[start + length :]) is not None
     assert read == 300
+
+
+def test_a_mebibyte_of_rows_without_a_word_takes_no_time():
+    whole = "\n".join((v1("04-28 22:54:32"), *("" for _ in range(MIB - 1000)), v1("04-28 23:54:32")))
+    began = time.process_time()
+    assert running_lines.read(whole)[2] == 3600
+    assert time.process_time() - began < 0.5
