@@ -1,8 +1,8 @@
 """The text of a `/metrics` page, in Prometheus or OpenMetrics form, to samples; a broken line costs that line only.
 
-`prometheus_client` parses label sets. Its reader of whole texts stops at the first broken line and takes 30 µs a line,
-so lines are cut here and each different label set is parsed once: the bucket bound `le`, which alone differs within a
-histogram, is taken out first.
+`prometheus_client` parses label sets that are not plain. Its reader of whole texts stops at the first broken line and
+takes 30 µs a line, so lines are cut here and each different label set is parsed once: the bucket bound `le`, which
+alone differs within a histogram, is taken out first.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ LINE = re.compile(
 )
 QUOTED = re.compile(r'^([ \t]*)\{[ \t]*"([a-zA-Z_:][a-zA-Z0-9_:.]*)"[ \t]*,?', re.MULTILINE)  # since Prometheus 3
 COMMENT = re.compile(r"\s*(?:HELP|TYPE|UNIT)\s+\"?([a-zA-Z_:][a-zA-Z0-9_:.]*)")
+LABEL = r'(?!__)([a-zA-Z_][a-zA-Z0-9_]*+)="([^"\\\n]*+)"'  # without escapes or blanks
+PLAIN, ONE = re.compile(rf"{LABEL}(?:,{LABEL})*+,?"), re.compile(LABEL)
 BOUND = re.compile(r'(?:^|(?<=,))\s*le\s*=\s*"([^"]*)"\s*,?')
 NOT_REPORTED = {"none", "null", "nil", "nan"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -223,6 +225,8 @@ def labels_of(text: str) -> dict[str, str] | None:
     """The labels between two braces, or None where they are broken or far more than an engine has."""
     if len(text) > LONGEST_LABELS:
         return None
+    if PLAIN.fullmatch(text) and len(labels := dict(pairs := ONE.findall(text))) == len(pairs):
+        return labels
     from prometheus_client.parser import text_string_to_metric_families  # heavy: it brings a web server
 
     try:

@@ -11,7 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvmodel.errors import CaseError
 from kvmodel.metrics import log_times
+from kvmodel.metrics.engine_places import MOST_ENGINES
 from kvmodel.metrics.running_line_forms import RANKS, READERS, Line, line_of
 from kvmodel.metrics.server_state import Engine, Server
 from kvmodel.units import MIB
@@ -19,13 +21,14 @@ from kvmodel.words import say
 
 LONGEST_TEXT = MIB
 LONGEST_LINE = 4000
+MOST_LINES = 10_000  # an engine's own are of 120 characters and more, so that a text of this length has fewer
 
 
 def read(text: str) -> tuple[Server, Server, float | None] | None:
     """The server at the first and at the last running line, and the seconds between; None where there are none.
 
     The seconds are None without times. Engines (data-parallel ranks) are told apart; of ranks that print the same
-    requests the lowest counts.
+    requests the lowest counts. Raises CaseError for too many lines or engines.
     """
     if not any(marker in text for marker, _ in READERS):
         return None
@@ -34,6 +37,9 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
     found = [line for row in rows if (line := line_of(row)) is not None]
     if not found:
         return None
+    if len(found) > MOST_LINES:
+        values = {"given": f"{len(found):,}", "most": f"{MOST_LINES:,}"}
+        raise CaseError(say("log: {given} running lines given; allowed: up to {most}", **values))
     products = [line.product for line in found]
     product = max(dict.fromkeys(products), key=products.count)
     mine = [line for line in found if line.product == product]
@@ -44,6 +50,8 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
         groups.setdefault(line.labels, []).append(line)
     known = [time_s for time_s in times if time_s is not None]
     seconds = known[-1] - known[0] if known else 0.0
+    if len(groups) > MOST_ENGINES:
+        raise CaseError(say("log: more than {most:,} engines; allowed: fewer at a time", most=MOST_ENGINES))
     engines = [lowest_rank(group) for group in groups.values()]
     before, after = with_preemptions(rows, product, [pair_of(each) for each in engines])
     notes = notes_of(rows)

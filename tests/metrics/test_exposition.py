@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kvmodel.diagnosis import from_scrapes
 from kvmodel.errors import CaseError
-from kvmodel.metrics.exposition import CUT, LONGEST_TEXT, MOST_LINES, read_scrape
+from kvmodel.metrics.exposition import CUT, LONGEST_TEXT, MOST_LINES, labels_of, read_scrape
 from tests.helpers.scrapes import SAMPLES, sample, vllm
 
 ONE = 'vllm:num_requests_running{engine="0",model_name="m"} 3.0\n'
@@ -296,4 +296,28 @@ def test_gzip_files_joined_in_one():
     began = time.process_time()
     with pytest.raises(CaseError, match=r"^SCRAPE: more than 100 gzip files joined in one; allowed: one of them$"):
         everything(gzip.compress(b"", mtime=0) * 100_000)
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        'a="b"', 'a="b",', 'a="b",c="d,e=f{}"', 'a="",b="ü"', 'a="b\\"c"', ' a = "b" , c="d"', 'a="b",a="c"', '__a="b"',
+        'a="b",,', 'a="b"c="d"', "a=b", '1a="b"', 'a="b",c', '"a"="b"', 'é="b"',
+    ],
+)  # fmt: skip
+def test_plain_labels_are_read_as_prometheus_own_client_reads_them(labels):
+    try:
+        (family,) = text_string_to_metric_families(f"x{{{labels}}} 1\n")
+        expected = dict(family.samples[0].labels)
+    except (ValueError, IndexError):
+        expected = None
+    assert labels_of(labels) == expected
+
+
+def test_many_label_sets_take_no_time():
+    page = "".join(f'vllm:request_success_total{{finished_reason="{n}",engine="0"}} 1\n' for n in range(16_000))
+    labels_of('a = "b"')  # the client is imported once
+    began = time.process_time()
+    assert len(everything(page).samples) == 16_000
     assert time.process_time() - began < 1
