@@ -90,7 +90,8 @@ def engine_names(engines: list[Engine]) -> list[str]:
 
 def ranks(engines: list[Engine]) -> dict[str, Any] | None:
     """Data-parallel ranks that report, and how many there are at least."""
-    numbers = sorted({int(rank) for engine in engines if (rank := engine.labels.get("dp_rank", "")).isdecimal()})
+    labels = {engine.labels.get("dp_rank", "") for engine in engines}
+    numbers = sorted({int(label) for label in labels if label.isdecimal() and len(label) < 9})
     return {"seen": numbers, "at_least": numbers[-1] + 1} if numbers else None
 
 

@@ -181,10 +181,10 @@ def overridden_heads(fields: Fields, layers: int, heads: int, head_dim: int) -> 
     """`per_layer_config` of transformers 5: a layer's own keys by its number."""
     kv_heads = key_value_heads(fields, heads)
     parts = fields.part("per_layer_config")
+    names = {int(name): name for name in parts.section if name.isdecimal() and len(name) < 9}
     by_layer = []
     for layer in range(layers):
-        name = next((name for name in parts.section if name.isdecimal() and len(name) < 9 and int(name) == layer), "")
-        inner = parts.part(name) if name else Fields({}, "")
+        inner = parts.part(names[layer]) if layer in names else Fields({}, "")
         width = inner.whole("head_dim") or head_dim
         by_layer.append(Heads(inner.whole("num_key_value_heads") or kv_heads, width, width, heads))
     return tuple(by_layer)

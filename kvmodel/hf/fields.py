@@ -167,7 +167,9 @@ class Fields:
     def numbers(self, *names: str, least: int = 0) -> list[int] | None:
         """A list of whole numbers the file gives, or None. Raises ConfigRefused."""
         entry = self.entries(*names)
-        return None if entry is None else [self._whole(names[0], value, least, MOST) for value in entry]
+        if entry is None or all(type(value) is int and least <= value <= MOST for value in entry):
+            return entry
+        return [self._whole(names[0], value, least, MOST) for value in entry]
 
     def tied(self) -> bool:
         """Whether head and embedding share weights: the language section's word, else the file's, else the class's."""

@@ -1,8 +1,8 @@
 """The text of a `/metrics` page, in Prometheus or OpenMetrics form, to samples; a broken line costs that line only.
 
-`prometheus_client` parses label sets. Its reader of whole texts stops at the first broken line and takes 30 µs a line,
-so lines are cut here and each different label set is parsed once: the bucket bound `le`, which alone differs within a
-histogram, is taken out first.
+`prometheus_client` parses label sets that are not plain. Its reader of whole texts stops at the first broken line and
+takes 30 µs a line, so lines are cut here and each different label set is parsed once: the bucket bound `le`, which
+alone differs within a histogram, is taken out first.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from kvmodel.words import say
 
 LONGEST_TEXT = 8 * MIB  # 200 engines with all their histograms; also what a gzip file may unpack to
 MOST_LINES = 300_000
+MOST_MEMBERS = 100  # gzip files that are joined in one: after each, what follows is copied
 MOST_SERIES = 100_000  # of those that are read
 MOST_LABEL_SETS = 20_000  # a server has about a dozen, its buckets' bounds left out
 NAMED = 3  # broken lines that are shown
 LONGEST_ECHO = 40  # of such a line
+LONGEST_LABELS = (
+    8_000  # characters; vLLM's whole configuration takes 2,000, and the parser's time grows with the square
+)
 LARGEST_VALUE = 1e18  # no counter of a server gets so far: what is larger is a broken line
 LINE = re.compile(
     r"^[ \t]*+(?:([a-zA-Z_:][a-zA-Z0-9_:.]*+)[ \t]*+"  # name
@@ -37,6 +41,8 @@ LINE = re.compile(
 )
 QUOTED = re.compile(r'^([ \t]*)\{[ \t]*"([a-zA-Z_:][a-zA-Z0-9_:.]*)"[ \t]*,?', re.MULTILINE)  # since Prometheus 3
 COMMENT = re.compile(r"\s*(?:HELP|TYPE|UNIT)\s+\"?([a-zA-Z_:][a-zA-Z0-9_:.]*)")
+LABEL = r'(?!__)([a-zA-Z_][a-zA-Z0-9_]*+)="([^"\\\n]*+)"'  # without escapes or blanks
+PLAIN, ONE = re.compile(rf"{LABEL}(?:,{LABEL})*+,?"), re.compile(LABEL)
 BOUND = re.compile(r'(?:^|(?<=,))\s*le\s*=\s*"([^"]*)"\s*,?')
 NOT_REPORTED = {"none", "null", "nil", "nan"}
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -144,8 +150,11 @@ def unzipped(data: bytes, notes: list[str], what: str) -> bytes:
 
     Raises CaseError where it is no gzip or too long.
     """
-    text = b""
+    text, members = b"", 0
     while data.startswith(GZIP):
+        if (members := members + 1) > MOST_MEMBERS:
+            values = {"what": what, "most": MOST_MEMBERS}
+            raise CaseError(say("{what}: more than {most} gzip files joined in one; allowed: one of them", **values))
         unpacker = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         try:
             text += unpacker.decompress(data, LONGEST_TEXT + 1 - len(text))
@@ -184,9 +193,9 @@ def number_of(text: str) -> float | None:
 
 
 def bound_of(labels: str) -> tuple[float | None, str]:
-    """The bucket's bound, and the labels without it."""
+    """The bucket's bound, and the labels without it. Times and lengths have none below zero."""
     match = BOUND.search(labels)
-    if match is None or (bound := number_of(match[1])) is None:
+    if match is None or (bound := number_of(match[1])) is None or bound < 0:
         return None, labels
     return bound, labels[: match.start()] + labels[match.end() :]
 
@@ -213,7 +222,11 @@ def parsed(series: Series, what: str) -> tuple[tuple[Sample, ...], list[tuple[in
 
 
 def labels_of(text: str) -> dict[str, str] | None:
-    """The labels between two braces, or None where they are broken."""
+    """The labels between two braces, or None where they are broken or far more than an engine has."""
+    if len(text) > LONGEST_LABELS:
+        return None
+    if PLAIN.fullmatch(text) and len(labels := dict(pairs := ONE.findall(text))) == len(pairs):
+        return labels
     from prometheus_client.parser import text_string_to_metric_families  # heavy: it brings a web server
 
     try:

@@ -49,6 +49,12 @@ def prefixes(engine: str) -> tuple[str, ...]:
     return tuple(catalog.table("metrics")[engine]["prefixes"])
 
 
+@functools.cache
+def all_prefixes() -> tuple[str, ...]:
+    """How the names of any engine begin: most names of a page are of none."""
+    return tuple(prefix for engine in engines() for prefix in prefixes(engine))
+
+
 def unborn(engine: str) -> dict[str, str]:
     """Counters that have no series before their first event, each with the gauge that shows that there is one."""
     return dict(catalog.table("metrics")[engine].get("unborn", {}))
@@ -105,11 +111,11 @@ def own_name(name: str) -> tuple[str, str] | None:
     >>> own_name("ray_vllm_num_requests_running")
     ('vllm', 'vllm:num_requests_running')
     """
-    for engine, rows in catalog.table("metrics").items():
-        for prefix in rows["prefixes"]:
-            if name.startswith(prefix):
-                return engine, rows["prefixes"][0] + name.removeprefix(prefix)
-    return None
+    if not name.startswith(all_prefixes()):
+        return None
+    found = ((engine, prefix) for engine in engines() for prefix in prefixes(engine) if name.startswith(prefix))
+    engine, prefix = next(found)
+    return engine, prefixes(engine)[0] + name.removeprefix(prefix)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -11,7 +11,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kvmodel.errors import CaseError
 from kvmodel.metrics import log_times
+from kvmodel.metrics.engine_places import MOST_ENGINES
 from kvmodel.metrics.running_line_forms import RANKS, READERS, Line, line_of
 from kvmodel.metrics.server_state import Engine, Server
 from kvmodel.units import MIB
@@ -20,20 +22,26 @@ from kvmodel.words import say
 LONGEST_TEXT = MIB
 LONGEST_LINE = 4000
 LAST_PART = "of the log the last 1 MiB was read, so the window is the last part of it"
+MOST_LINES = 10_000  # an engine's own are of 120 characters and more, so that a text of this length has fewer
 
 
 def read(text: str) -> tuple[Server, Server, float | None] | None:
     """The server at the first and at the last running line, and the seconds between; None where there are none.
 
     The seconds are None without times. Engines (data-parallel ranks) are told apart; of ranks that print the same
-    requests the lowest counts.
+    requests the lowest counts. Raises CaseError for too many lines or engines.
     """
     if not any(marker in text for marker, _ in READERS):
         return None
-    rows = text[-LONGEST_TEXT:].splitlines()  # of a long log what comes last
-    found = [line for row in rows if (line := line_of(row[:LONGEST_LINE])) is not None]
+    is_cut = len(text) > LONGEST_TEXT
+    cut = (row[:LONGEST_LINE] for row in text[-LONGEST_TEXT:].splitlines()[is_cut:])  # of a long log what comes last
+    rows = [row for row in cut if READ.search(row)]
+    found = [line for row in rows if (line := line_of(row)) is not None]
     if not found:
         return None
+    if len(found) > MOST_LINES:
+        values = {"given": f"{len(found):,}", "most": f"{MOST_LINES:,}"}
+        raise CaseError(say("log: {given} running lines given; allowed: up to {most}", **values))
     products = [line.product for line in found]
     product = max(dict.fromkeys(products), key=products.count)
     mine = [line for line in found if line.product == product]
@@ -44,9 +52,11 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
         groups.setdefault(line.labels, []).append(line)
     known = [time_s for time_s in times if time_s is not None]
     seconds = known[-1] - known[0] if known else 0.0
+    if len(groups) > MOST_ENGINES:
+        raise CaseError(say("log: more than {most:,} engines; allowed: fewer at a time", most=MOST_ENGINES))
     engines = [lowest_rank(group) for group in groups.values()]
     before, after = with_preemptions(rows, product, [pair_of(each) for each in engines])
-    notes = notes_of(rows) + ((say(LAST_PART),) if len(text) > LONGEST_TEXT else ())
+    notes = notes_of(rows) + ((say(LAST_PART),) if is_cut else ())
     return (
         Server(product, tuple(before), Engine(), {}, {}, notes),
         Server(product, tuple(after), Engine(), {}, {}, notes),
@@ -98,6 +108,9 @@ def gauges_of(lines: Sequence[Line]) -> dict[str, float]:
 
 CUMULATIVE = re.compile(r"total_num_cumulative_preemption=([0-9]{1,12})")
 RETRACTED = re.compile(r"KV cache pool is full\. Retract requests\. #retracted_reqs: ([0-9]{1,9})")
+READ = re.compile(  # of a pasted log a few rows are read, and each is looked at several times
+    "|".join((*(re.escape(marker) for marker, _ in READERS), "total_num_cumulative_preemption=", "Retract requests"))
+)
 
 
 def with_preemptions(
@@ -121,14 +134,14 @@ def preemption_totals(rows: Sequence[str], product: str) -> tuple[dict[str, floa
     has at least that one.
     """
     if product == "vllm":
-        counted = [float(match[1]) for row in rows if (match := CUMULATIVE.search(row[:LONGEST_LINE]))]
+        counted = [float(match[1]) for row in rows if (match := CUMULATIVE.search(row))]
         return ({"": max(0.0, counted[0] - 1)}, {"": max(counted)}) if counted else None
     if product != "sglang":
         return None
     first: dict[str, float] = {}
     last: dict[str, float] = {}
     started = False
-    for row in (row[:LONGEST_LINE] for row in rows):
+    for row in rows:
         started = started or ("batch" in row and line_of(row) is not None)
         match = RETRACTED.search(row) if started else None
         if match:
@@ -140,7 +153,7 @@ def preemption_totals(rows: Sequence[str], product: str) -> tuple[dict[str, floa
 
 def notes_of(rows: Sequence[str]) -> tuple[str, ...]:
     """What a reader has to know of V0's count."""
-    counted = [match[1] for row in rows if (match := CUMULATIVE.search(row[:LONGEST_LINE]))]
+    counted = [match[1] for row in rows if (match := CUMULATIVE.search(row))]
     if not counted:
         return ()
     note = (

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kvmodel.errors import LONGEST_ECHO
 from kvmodel.metrics import metric_names
 from kvmodel.metrics.exposition import Scrape
 from kvmodel.metrics.server_state import Server, process_of
@@ -62,7 +63,7 @@ def without_engine(scrape: Scrape) -> Kind:
     if product is not None:
         reason = say("series of {label}, but none of those that are read", label=metric_names.label(product))
         return Kind("no engine metrics", reason, say(SCRAPE_ENGINE), product)
-    prefixes = sorted({name.replace(":", "_").split("_")[0] for name in scrape.sampled})
+    prefixes = sorted({name.replace(":", "_").split("_")[0][:LONGEST_ECHO] for name in scrape.sampled})
     reason = say(
         "{count} metrics, none of vLLM, SGLang or TensorRT-LLM: {prefixes}",
         count=len(scrape.sampled),

@@ -81,7 +81,7 @@ RULES = (
     _rule(rf"KV Cache is allocated\..{{0,80}}?#tokens: {N}, KV size: {S}", "tokens", "pool_bytes"),
     _rule(rf"Mamba Cache is allocated\. max_mamba_cache_size: {N}, conv_state size: {S}, ssm_state size: {S}",
           "state_slots", "conv_bytes", "state_bytes"),
-    _rule(rf"Load weight end\..{{0,300}}?mem usage={S}", "weight_bytes"),
+    _rule(rf"Load weight end\.(?:(?!Load weight ).){{0,300}}?mem usage={S}", "weight_bytes"),
     _rule(rf"max_total_num_tokens={N}", "tokens"),
     _rule(rf"available_[cg]pu_mem={S}", "left_bytes"),
     _rule(rf"Allocating {S} host memory for hierarchical KV cache", "host_bytes"),
@@ -136,13 +136,14 @@ WORDS = {
     "kv_dtype": (
         r"KV Cache is allocated\. dtype: (?:torch\.)?([a-z0-9_]{2,24})",
         r"kv[_-]cache[_-]dtype['\"]?(?:\s{0,3}[=:]\s{0,3}|\s)['\"]?(?:torch\.)?(?!auto|None|null)([a-z0-9_]{2,24})",
-        r"(?:kv_cache_config|KvCacheConfig)[^\x00]{0,300}?\bdtype['\"]?\s?[=:]\s?['\"]?(?!auto|None|null)([a-z0-9_]{2,24})",
-        r"llama_kv_cache.{0,160}?K \(([a-z0-9_]{2,8})\)", r"Using (fp8)(?:_e\wm\w)? data type to store kv cache",
+        r"(?:kv_cache_config|KvCacheConfig)(?:(?!KvCacheC|kv_cache_c)[^\x00]){0,300}?\bdtype['\"]?\s?[=:]\s?['\"]?(?!auto|None|null)([a-z0-9_]{2,24})",
+        r"llama_kv_cache(?:(?!llama_kv_).){0,160}?K \(([a-z0-9_]{2,8})\)",
+        r"Using (fp8)(?:_e\wm\w)? data type to store kv cache",
         r"kv[_-]cache[_-]dtype['\"]?(?:\s{0,3}[=:]\s{0,3}|\s)['\"]?(auto)",
     ),
     "draft": (
         r"SpeculativeConfig\(method=['\"]([\w-]{1,40})", r"speculative_algorithm=['\"]([\w-]{1,40})",
-        r"speculative_config['\"]?[=:] ?['\"]?\{.{0,200}?['\"]method['\"]: ['\"]([\w-]{1,40})",
+        r"speculative_config['\"]?[=:] ?['\"]?\{(?:(?!speculative_c).){0,200}?['\"]method['\"]: ['\"]([\w-]{1,40})",
         r"speculative_model=['\"]([^'\"\s]{1,200})",
     ),
     "attention_dp": (  # attention of each data-parallel rank by itself, the rest split over all

@@ -1,5 +1,7 @@
 """Spellings of config.json, worked by hand: heads, windows, states, drafts, and what is refused with a reason."""
 
+import time
+
 import pytest
 
 from kvmodel.hf import config_file
@@ -71,6 +73,22 @@ def kinds(reading):
 )  # fmt: skip
 def test_bytes_per_token_by_hand(changes, drop, bytes_per_token):
     assert growth(model(changes, drop=drop)) == bytes_per_token
+
+
+def test_a_list_far_longer_than_the_layers_takes_no_time():
+    began = time.process_time()
+    with pytest.raises(ConfigRefused, match=r"^KV heads: 300000 entries given for 4 layers$"):
+        model({"num_key_value_heads": [8] * 300_000})
+    assert time.process_time() - began < 1
+    with pytest.raises(ConfigRefused, match="^num_key_value_heads: 'True' given"):
+        model({"num_key_value_heads": [8, 8, 8, True]})
+
+
+def test_keys_for_layers_that_are_not_there_take_no_time():
+    own = {str(100_000 + number): {} for number in range(100_000)} | {"3": {"head_dim": 128}}
+    began = time.process_time()
+    assert growth(model({"num_hidden_layers": 500, "per_layer_config": own})) == 501 * HEAD
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import gzip
 import math
 import random
 import string
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kvmodel.diagnosis import from_scrapes
 from kvmodel.errors import CaseError
-from kvmodel.metrics.exposition import CUT, LONGEST_TEXT, MOST_LINES, read_scrape
+from kvmodel.metrics.exposition import CUT, LONGEST_TEXT, MOST_LINES, labels_of, read_scrape
 from tests.helpers.scrapes import SAMPLES, sample, vllm
 
 ONE = 'vllm:num_requests_running{engine="0",model_name="m"} 3.0\n'
@@ -253,3 +254,70 @@ def answer_or_sentence(first, second):
         return from_scrapes.diagnose(first, second, seconds=60.0 if second is not None else None)["reason"]
     except CaseError as refusal:
         return str(refusal)
+
+
+# --- kinds that such a fuzzer found ---
+
+
+def test_more_labels_than_an_engine_has_are_a_broken_line_and_take_no_time():
+    labels = ",".join(f'a{number}="b"' for number in range(80_000))
+    began = time.process_time()
+    scrape = everything(f'vllm:num_requests_running{{{labels}}} 1\nvllm:num_requests_waiting{{engine="0"}} 2\n')
+    assert time.process_time() - began < 1
+    assert [found.name for found in scrape.samples] == ["vllm:num_requests_waiting"]
+    assert "broken and was left out" in scrape.notes[0]
+    settings_of_vllm = ",".join(f'cache_setting_{number}="value {number}"' for number in range(100))
+    assert len(everything(f"vllm:cache_config_info{{{settings_of_vllm}}} 1\n").samples[0].labels) == 100
+
+
+@pytest.mark.parametrize("bound", ["-1", "-Inf", "-0.001"])
+def test_no_time_is_below_zero(bound):
+    name = "vllm:request_queue_time_seconds"
+    times = {f'_bucket{{le="{bound}"}}': 50, '_bucket{le="1.0"}': 50, '_bucket{le="+Inf"}': 50, "_count": 50, "_sum": 5}
+    page = vllm() + "".join(f"{name}{series} {value}\n" for series, value in times.items())
+    queue = from_scrapes.diagnose(page)["rates"]["queue_time_s"]
+    assert all(0 <= queue[part] <= 1 for part in ("p50", "p95", "p99"))
+
+
+def test_a_name_of_any_length_is_shown_short():
+    said = answer_or_sentence("x" * 100_000 + ":y 1\n", None)
+    assert "none of vLLM" in said
+    assert len(said) < 200
+
+
+def test_a_rank_of_thousands_of_digits_is_no_number():
+    page = "".join(f'sglang:num_running_reqs{{dp_rank="{rank}"}} 3\n' for rank in ("1", "7" * 5000))
+    assert from_scrapes.diagnose(page)["ranks"] == {"seen": [1], "at_least": 2}
+
+
+def test_gzip_files_joined_in_one():
+    page = gzip.compress(ONE.encode(), mtime=0)
+    assert len(everything(page + gzip.compress(ONE.replace("running", "waiting").encode(), mtime=0)).samples) == 2
+    began = time.process_time()
+    with pytest.raises(CaseError, match=r"^SCRAPE: more than 100 gzip files joined in one; allowed: one of them$"):
+        everything(gzip.compress(b"", mtime=0) * 100_000)
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        'a="b"', 'a="b",', 'a="b",c="d,e=f{}"', 'a="",b="ü"', 'a="b\\"c"', ' a = "b" , c="d"', 'a="b",a="c"', '__a="b"',
+        'a="b",,', 'a="b"c="d"', "a=b", '1a="b"', 'a="b",c', '"a"="b"', 'é="b"',
+    ],
+)  # fmt: skip
+def test_plain_labels_are_read_as_prometheus_own_client_reads_them(labels):
+    try:
+        (family,) = text_string_to_metric_families(f"x{{{labels}}} 1\n")
+        expected = dict(family.samples[0].labels)
+    except (ValueError, IndexError):
+        expected = None
+    assert labels_of(labels) == expected
+
+
+def test_many_label_sets_take_no_time():
+    page = "".join(f'vllm:request_success_total{{finished_reason="{n}",engine="0"}} 1\n' for n in range(16_000))
+    labels_of('a = "b"')  # the client is imported once
+    began = time.process_time()
+    assert len(everything(page).samples) == 16_000
+    assert time.process_time() - began < 1

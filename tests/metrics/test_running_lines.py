@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from kvmodel.errors import CaseError
 from kvmodel.metrics import running_lines
 from kvmodel.metrics.server_window import between
 from kvmodel.units import MIB
@@ -220,3 +221,25 @@ def test_mutated_lines_raise_nothing():
         part = whole[start : start + length] * draw.choice((0, 2))
         read += running_lines.read(whole[:start] + part + whole[start + length :]) is not None
     assert read == 300
+
+
+def test_a_mebibyte_of_rows_without_a_word_takes_no_time():
+    whole = "\n".join((v1("04-28 22:54:32"), *("" for _ in range(MIB - 1000)), v1("04-28 23:54:32")))
+    began = time.process_time()
+    assert running_lines.read(whole)[2] == 3600
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("Running: 1 reqs, Waiting: 2 reqs, \n", "10,001 running lines given; allowed: up to 10,000"),
+        ("Engine {0:05d}: Running: 1 reqs, Waiting: 2 reqs, \n", "more than 2,000 engines; allowed: fewer at a time"),
+        ("DP{0} Decode batch. #running-req: 5\n", "more than 2,000 engines; allowed: fewer at a time"),
+    ],
+)  # fmt: skip
+def test_more_lines_or_engines_than_a_log_has(line, sentence):
+    count = 10_001 if "10,001" in sentence else 2_001
+    with pytest.raises(CaseError, match=f"^log: {sentence}$"):
+        running_lines.read("".join(line.format(number) for number in range(count)))
+    assert running_lines.read("".join(line.format(number) for number in range(2_000))) is not None

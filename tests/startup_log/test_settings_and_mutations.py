@@ -138,6 +138,7 @@ def test_a_damaged_log_raises_nothing_and_takes_no_second():
         "KV Cache is allocated.", "Actual usage is 1 GiB ", "config: model='", "'model': '", "--model ", "block_size 1 ",
         "(Worker_TP0 pid=1) Available KV cache memory: 1 GiB\n", "EngineCore_DP0 1\nEngineCore_DP1 1\n", "0", "1,", "\n",
         "failed to allocate CUDA0 buffer of size 1", "out of memory. Tried to allocate 1 GiB", "speculative_config={",
+        "KvCacheConfig ", "Load weight end. ", "llama_kv_cache K (", "kv_cache_config dtype",
     ],
 )  # fmt: skip
 def test_a_mebibyte_takes_no_time(part):
