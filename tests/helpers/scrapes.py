@@ -117,3 +117,11 @@ trtllm_request_success_total{{{own},finished_reason="length"}} {finished}
 trtllm_prompt_tokens_total{{{own}}} {prompt_tokens}
 trtllm_generation_tokens_total{{{own}}} {tokens}
 """
+
+
+def between(before, after, seconds=600.0, facts=None):
+    """The diagnosis of a vLLM server between two pages: what it has before, and what changes."""
+    from kvmodel.diagnosis.from_scrapes import diagnose
+
+    start = {"preemptions": 1000, "finished": 5000}
+    return diagnose(vllm(**start | before), vllm(**start | before | after), seconds=seconds, facts=facts)

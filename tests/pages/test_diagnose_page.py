@@ -14,7 +14,8 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import choice, prose
 from explorer.frame import PAGES
-from explorer.sections.diagnose_answer import COLOURS, NEXT
+from explorer.sections.diagnose_answer import COLOURS
+from explorer.sections.diagnose_next import NEXT
 from kvmodel.diagnosis import causes, from_logs, from_prometheus, from_scrapes
 from kvmodel.errors import CaseError
 from kvmodel.metrics import exposition, samples
