@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvmodel import catalog
@@ -11,14 +11,25 @@ from kvmodel.errors import CaseError
 from kvmodel.inputs.case import DEFAULTS, case_from
 from kvmodel.metrics import running_lines
 from kvmodel.metrics.server_state import Server
-from kvmodel.startup_log import log_answer, log_reader
+from kvmodel.startup_log import log_answer, log_reader, refusals
 from kvmodel.words import say
 
 START_UP_LOG, REFUSED, STOPPED = "a start-up log", "refused to start", "stopped"
 
 
-def running(text: str, facts: ServerFacts) -> tuple[Server, Server, float | None, ServerFacts] | None:
-    """The server at the first and last running line, the seconds between, and what is known; None without such lines.
+@dataclass(frozen=True)
+class Running:
+    """The server at the first and last running line, the seconds between, what is known, and if a start is told."""
+
+    before: Server
+    after: Server
+    seconds: float | None
+    facts: ServerFacts
+    has_start: bool
+
+
+def running(text: str, facts: ServerFacts) -> Running | None:
+    """The running lines of a text, None where there are none. Raises CaseError for too many.
 
     What the start-up lines say of version, seats and model counts where the reader says nothing.
     """
@@ -28,7 +39,8 @@ def running(text: str, facts: ServerFacts) -> tuple[Server, Server, float | None
     log = log_reader.read_log(text)
     told = {"max_num_seqs": log.max_num_seqs, "model": None if log.model is None else catalog.model_id(log.model)}
     fields = told | {name: value for name, value in facts.fields.items() if value is not None}
-    return (*servers, replace(facts, fields=fields, version=facts.version or log.version))
+    known = replace(facts, fields=fields, version=facts.version or log.version)
+    return Running(*servers, known, not log.empty() or refusals.refusal(text, log) is not None)
 
 
 def start_up(text: str, facts: ServerFacts) -> dict[str, Any] | None:

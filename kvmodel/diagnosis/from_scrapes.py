@@ -99,11 +99,12 @@ def of_running_lines(data: bytes | str, facts: ServerFacts) -> dict[str, Any] | 
     logged = from_logs.running(text, facts)
     if logged is None:
         return None
-    before, after, seconds, known = logged
-    answer = judged(after, Era(after.product), server_window.between(before, after, seconds), known)
+    windows = server_window.between(logged.before, logged.after, logged.seconds)
+    answer = judged(logged.after, Era(logged.after.product), windows, logged.facts)
     over = say("running lines of a log, {over}", over=answer["over"])
     notes = list(dict.fromkeys(answer["notes"]))
-    return answer | {"over": over, "notes": notes, "log": from_logs.start_up(text, known)}
+    started = from_logs.start_up(text, logged.facts) if logged.has_start else None
+    return answer | {"over": over, "notes": notes, "log": started}
 
 
 def of_start(data: bytes | str, facts: ServerFacts) -> dict[str, Any] | None:

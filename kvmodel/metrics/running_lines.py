@@ -25,6 +25,12 @@ LAST_PART = "of the log the last 1 MiB was read, so the window is the last part 
 MOST_LINES = 10_000  # an engine's own are of 120 characters and more, so that a text of this length has fewer
 
 
+def any_in(text: str) -> bool:
+    """Whether a text has a running line."""
+    rows = (row[:LONGEST_LINE] for row in text[-LONGEST_TEXT:].splitlines())
+    return any(line_of(row) is not None for row in rows if READ.search(row))
+
+
 def read(text: str) -> tuple[Server, Server, float | None] | None:
     """The server at the first and at the last running line, and the seconds between; None where there are none.
 

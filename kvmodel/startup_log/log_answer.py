@@ -65,7 +65,7 @@ def answer_of(text: str, case: Case, command_inputs: Mapping[str, Any]) -> dict[
     against, findings = held_against(log, ways)
     refusal = refusals.refusal(text, log, against)
     if log.empty() and refusal is None:
-        if running_lines.read(text) is not None:
+        if running_lines.any_in(text):
             raise CaseError(say("log: these are running lines, which Diagnose reads; allowed: a start-up log"))
         if METRIC.search(text):
             raise CaseError(say("log: these are metrics, which Diagnose reads; allowed: a start-up log"))
