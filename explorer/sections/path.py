@@ -165,10 +165,10 @@ def feedback(step: Step, guess: float | str | None, answer: float | str) -> str:
 def remedies(step: Step, result: Comparison) -> None:
     """Every option, best first."""
     rows = [
-        [prose.label("path", f"option.{remedy}"), prose.label("path", f"price.{price}"), risk, requests]
+        [prose.label("path", f"option.{remedy}"), prose.label("path", f"price.{price}"), requests, risk]
         for remedy, price, risk, requests in guide.remedy_rows(step, result)
     ]
-    columns = ("remedy", "price", "risk", "held")
+    columns = ("remedy", "price", "held", "risk")
     show.table("path-remedies", [prose.label("path", f"column.{column}") for column in columns], rows)
 
 

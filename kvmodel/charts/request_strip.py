@@ -16,6 +16,7 @@ from kvmodel.words import say
 REQUEST = "the mean request"
 AFTER_FIRST_TOKEN = (GENERATING, AGAIN)
 LANE_PX, TOP_PX = 68, 26
+SHORTEST = 0.002  # of the bar: what is shorter is no more than a line in it
 
 
 def looks(palette: Palette) -> dict[str, Look]:
@@ -51,7 +52,8 @@ def request_strip(parts_s: Mapping[str, float], *, palette: Palette = LIGHT) -> 
     fig.layout["margin"]["b"] = 22
     fig.layout["height"] = TOP_PX + LANE_PX + 22
     lanes.draw_pieces(fig, bars, looks(palette), palette)
-    lanes.below(fig, REQUEST, parts_text(parts_s), palette)
+    longest = {name: seconds for name, seconds in parts_s.items() if seconds >= SHORTEST * lanes.end_s(bars[REQUEST])}
+    lanes.below(fig, REQUEST, parts_text(longest), palette)
     at = first_token_s(parts_s)
     labels.shape(
         fig, "line", x0=at, x1=at, y0=0.3, y1=1, yref="paper", line={"width": 1.5, "color": palette.text, "dash": "dot"}

@@ -75,7 +75,7 @@ def advice(
     try:
         simulation = server_remedies.simulated(diagnosis, window, rates, era, case, set(fields), rungs)
     except NotEnough as reason:
-        return ranked(remedies, None), f"{say(RULE)} ({reason})"
+        return ranked(remedies, None), say("{rule} (not simulated: {reason})", rule=say(RULE), reason=reason)
     return ranked(remedies, simulation), simulation.rule
 
 
@@ -114,6 +114,8 @@ def applies(row: Mapping[str, Any], verdict: str, era: Era, window: Window, fiel
         return False
     setting = window.engine.setting
     if any(setting(name) is not None for name in row.get("void_with", ())):
+        return False
+    if fields.get(row.get("unknown", "")) is not None:
         return False
     if "only_with" in row and setting(row["only_with"]) is None:
         return False

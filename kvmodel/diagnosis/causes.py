@@ -47,7 +47,9 @@ def diagnose(window: Window, rates: Rates, seats: float | None = None) -> Diagno
         return Diagnosis(BY_DECISION, by_decision_reason(rates))
     if queues.is_queueing(window) or queues.is_capped(rates):
         queue = queueing(window, rates, seats)
-        not_for = say("{waits}; {ratio}, so preemption is not what they wait for", waits=queue.reason, ratio=ratio)
+        not_for = f"{queue.reason}; {ratio}"  # of the whole life: all preemptions may be of the last hour
+        if not window.lifetime:
+            not_for = say("{waits}; {ratio}, so preemption is not what they wait for", waits=queue.reason, ratio=ratio)
         return Diagnosis(QUEUEING, not_for, queue.waits_for)
     return Diagnosis(HEALTHY, f"{ratio}; {moments.waiting(window)}")
 
@@ -147,9 +149,9 @@ def by_decision_reason(rates: Rates) -> str:
 
 
 def full_pool_reason(window: Window, rates: Rates) -> str:
-    """A pool that is full all the time while running requests lose their KV; long requests finish rarely."""
+    """A full pool while running requests lose their KV; long requests finish rarely."""
     return say(
-        "the pool is {usage} full all the time, and there were {ratio}; {waits}",
+        "the pool is {usage} full, and there were {ratio}; {waits}",
         usage=moments.usage(window),
         ratio=ratio_text(rates),
         waits=moments.waiting(window),

@@ -36,11 +36,21 @@ def running(text: str, facts: ServerFacts) -> Running | None:
     servers = running_lines.read(text)
     if servers is None:
         return None
-    log = log_reader.read_log(text)
+    ends = log_reader.both_ends(text)
+    log = log_reader.read_log(ends)
+    before, after, seconds = servers
+    if log.tokens is not None and len(after.engines) == 1:
+        before, after = (with_pool(server, log.tokens) for server in (before, after))
     told = {"max_num_seqs": log.max_num_seqs, "model": None if log.model is None else catalog.model_id(log.model)}
     fields = told | {name: value for name, value in facts.fields.items() if value is not None}
     known = replace(facts, fields=fields, version=facts.version or log.version)
-    return Running(*servers, known, not log.empty() or refusals.refusal(text, log) is not None)
+    return Running(before, after, seconds, known, not log.empty() or refusals.refusal(ends, log) is not None)
+
+
+def with_pool(server: Server, pool_tokens: float) -> Server:
+    """The server with the size of the pool that its start-up lines print."""
+    engines = (replace(one, gauges={"pool_tokens": pool_tokens} | one.gauges) for one in server.engines)
+    return replace(server, engines=tuple(engines))
 
 
 def start_up(text: str, facts: ServerFacts) -> dict[str, Any] | None:

@@ -121,8 +121,11 @@ def judged(
         era = given(state.product, facts.version, era.name)
     total, each = windows or server_window.since_start(state)
     seats = facts.fields.get("max_num_seqs")
-    engines = [judge(window, era, seats) for window in each]
-    whole = judge(total, era, seats and seats * len(each)) if len(each) != 1 or total is not each[0] else engines[0]
+    ended = server_rates.ended(total.increase)
+    engines = [judge(window, era, seats, ended) for window in each]
+    whole = (
+        judge(total, era, seats and seats * len(each), ended) if len(each) != 1 or total is not each[0] else engines[0]
+    )
     lead = min((*engines, whole), key=gravity)
     names = plain_report.engine_names([one.window.engine for one in engines])
     return answer(state, era, whole, engines, lead, names, facts)
@@ -146,9 +149,14 @@ def no_engine(scrape: Scrape, kind: scrape_kind.Kind | None, state: Server | Non
     }
 
 
-def judge(window: Window, era: Era, seats: float | None) -> Findings:
-    """A window with its rates, what recomputing costs there, and the verdict; `seats` run at a time at most."""
+def judge(window: Window, era: Era, seats: float | None, ended_of_all: float | None) -> Findings:
+    """A window with its rates, what recomputing costs there, and the verdict; `seats` run at a time at most.
+
+    A rank whose server counts finished requests for all ranks together may have ended as many as all.
+    """
     rates = server_rates.rates(window)
+    if rates.ended is None:
+        rates = replace(rates, ended=ended_of_all)
     seats = seats or window.engine.gauges.get("seat_limit")
     tax = recompute_tax.tax(window, rates, era)
     return Findings(window, rates, tax, causes.diagnose(window, rates, seats))
@@ -183,7 +191,7 @@ def answer(
     balance = None if hot is None else hot_engine.gain(names[hot], engines, hot)
     remedies, rule = advice.advice(lead.diagnosis, lead.window, lead.rates, era, case, fields, gpu, balance)
     band = bands.band(lead.rates)
-    shares = recompute_tax.shares_felt(tax, lead.rates, case)
+    shares = recompute_tax.shares_felt(tax, lead.window, lead.rates, case, gpu_named=gpu is not None)
     reasons = server_rates.by_reason(whole.window.increase, "finished")
     where = "" if lead is whole or len(engines) == 1 else f"{names[engines.index(lead)]}: "
     notes += [*tax_notes, *plain_report.window_notes(whole.window, state)]

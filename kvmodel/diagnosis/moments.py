@@ -23,7 +23,9 @@ def waiting(window: Window) -> str:
         at_both_ends(format_count(early.get(word, 0.0)) if early else None, format_count(now[word]))
         for word in ("waiting", "running")
     )
-    return say("{waiting} requests wait beside {running} running", waiting=waiting, running=running)
+    text = say("{waiting} requests wait beside {running} running", waiting=waiting, running=running)
+    swapped = now.get("swapped")
+    return say("{text}, {count} swapped out", text=text, count=format_count(swapped)) if swapped else text
 
 
 def usage(window: Window) -> str:

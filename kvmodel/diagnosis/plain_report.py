@@ -98,7 +98,7 @@ def ranks(engines: list[Engine]) -> dict[str, Any] | None:
 def window_notes(window: Window, server: Server) -> Iterator[str]:
     """What the window and its series do not tell."""
     if not window.lifetime and window.seconds is None:
-        yield say("the time between the scrapes is not known; --seconds gives rates, and tells a livelock")
+        yield say("the time between the scrapes is not known; --seconds gives rates, and may change the verdict")
     if window.lifetime and window.increase.counters.get("rejected"):
         yield say("those turned away count from the server's start; two scrapes tell what happens now")
     if window.engine.gauges.get("awake") == 0:

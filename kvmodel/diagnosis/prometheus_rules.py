@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvmodel.diagnosis.promql import SHORT, by, recordings
+from kvmodel.diagnosis.promql import SHORT, by, recordings, sum_of
 from kvmodel.diagnosis.rule_states import states
 from kvmodel.diagnosis.thresholds import limit
 from kvmodel.metrics import metric_names
@@ -82,7 +82,7 @@ def alerts(names: Mapping[str, str], product: str) -> list[Alert]:
         if row["expr"].split()[0] in recorded
     ]
     if {"running", "waiting", "usage"} <= have:
-        rows += queues()
+        rows += queues(names, product, can_prefill="kv:prefill_bound" in recorded)
     if {"preemptions", "usage"} <= have and "preemptions" not in metric_names.unborn(product):
         rows.append(renamed(names))
     if "retracted_now" in have and not {"preemptions", "finished"} <= have:
@@ -90,8 +90,11 @@ def alerts(names: Mapping[str, str], product: str) -> list[Alert]:
     return rows
 
 
-def queues() -> list[Alert]:
-    """Requests that wait all the time, for KV, for prefill or for a seat, where nothing graver holds."""
+def queues(names: Mapping[str, str], product: str, *, can_prefill: bool) -> list[Alert]:
+    """Requests that wait all the time, for KV, for prefill or for a seat, where nothing graver holds.
+
+    Those that are deferred (vLLM), by a load of KV or a budget, are for no one of these.
+    """
     share, high = limit("queue", "waiting_share"), limit("usage", "high")
     waits = f"avg_over_time(kv:waiting_share:ratio[{SHORT}]) >= {share}\nand min_over_time(kv:waiting:sum[{SHORT}]) > 0"
     graver = "".join(
@@ -106,23 +109,28 @@ def queues() -> list[Alert]:
         )
     )
     usage = f"avg_over_time(kv:usage:max[{SHORT}])"
+    unless_prefill = "\nunless kv:prefill_bound" if can_prefill else ""
+    if "deferred" in names:
+        graver += f"\nunless {sum_of(names['deferred'], product)} >= clamp_min(kv:waiting:sum / 2, 1)"
     summary = "{{ $value | humanizePercentage }} of the requests wait"
-    return [
+    rows = [
         Alert(
-            "KvQueueingForMemory", f"{waits}\nand {usage} >= {high}{graver}", "5m", "warning", f"{summary} for KV",
+            "KvQueueingForMemory", f"{waits}\nand {usage} >= {high}{unless_prefill}{graver}", "5m", "warning",
+            f"{summary} for KV",
             "The pool is full and few are preempted: more KV memory or more replicas help, swap does not.",
         ),
         Alert(
-            "KvQueueingForPrefill", f"{waits}\nand {usage} < {high}\nand kv:prefill_bound{graver}", "5m", "warning",
+            "KvQueueingForPrefill", f"{waits}\nand kv:prefill_bound{graver}", "5m", "warning",
             f"{summary} while the GPU prefills",
             "The GPU is busy with prompts: more seats or KV change nothing, more replicas or reused prefixes do.",
         ),
         Alert(
-            "KvQueueingForBatch", f"{waits}\nand {usage} < {high}\nunless kv:prefill_bound{graver}", "5m", "warning",
+            "KvQueueingForBatch", f"{waits}\nand {usage} < {high}{unless_prefill}{graver}", "5m", "warning",
             f"{summary} for a seat in the batch",
-            "The pool has room: they wait for a seat, a load from a tier, or the next one needs more KV than is free.",
+            "The pool has room: they wait for a seat, or the next one needs more KV than is free.",
         ),
     ]  # fmt: skip
+    return [row for row in rows if can_prefill or row.alert != "KvQueueingForPrefill"]
 
 
 def renamed(names: Mapping[str, str]) -> Alert:

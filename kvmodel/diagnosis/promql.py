@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kvmodel.catalog import table
 from kvmodel.diagnosis.causes import OTHER_REASONS
 from kvmodel.metrics.engine_places import RANKS
+from kvmodel.metrics.server_rates import GIVEN_UP
 
 LONG, SHORT = "1h", "15m"
 # Labels of one engine. SGLang counts finished requests for all its data-parallel ranks together.
@@ -65,6 +66,11 @@ def preemptions_of(names: Mapping[str, str], product: str, window: str) -> str:
     return f"{every} - ({increase_of(others, product, window)} or 0 * {every})"
 
 
+def with_matcher(name: str, matcher: str) -> str:
+    """A selector with one more matcher of labels."""
+    return f"{name[:-1]},{matcher}}}" if name.endswith("}") else f"{name}{{{matcher}}}"
+
+
 def sum_of(name: str, product: str) -> str:
     """A gauge of requests, of all ranks of an engine together."""
     return f"sum by ({by(product)}) ({of_ranks(name, product)})"
@@ -112,6 +118,9 @@ def recordings(names: Mapping[str, str], product: str) -> list[Recording]:
             of_word = preemptions_of(names, product, window) if word == "preemptions" else None
             expr = of_word or increase_of(names[word], product, window)
             rows.append(Recording(f"kv:{word}:increase{window}", expr))
+    if "finished" in names:
+        own_end = with_matcher(names["finished"], f'finished_reason!~"{"|".join(GIVEN_UP)}"')
+        rows.append(Recording(f"kv:ended:increase{SHORT}", increase_of(own_end, product, SHORT)))
     if {"preemptions", "finished"} <= set(names):
         ratio = f"100 * kv:preemptions:increase{LONG} / (kv:finished:increase{LONG} > 0)"
         rows.append(Recording(f"kv:preemptions_per_100:ratio{LONG}", ratio))

@@ -39,8 +39,8 @@ def is_capped(rates: Rates) -> bool:
 
 
 def is_full(window: Window) -> bool:
-    """Whether the pool is full all through the window."""
-    return window.least_usage >= limit("usage", "high")
+    """Whether the pool is full at the window's end: a burst fills it within the window."""
+    return (window.engine.usage or 0.0) >= limit("usage", "high")
 
 
 def computed_per_s(rates: Rates) -> float | None:
@@ -49,17 +49,25 @@ def computed_per_s(rates: Rates) -> float | None:
     return prompt if prompt is None or computed is None else prompt * computed
 
 
+def computed_per_generated(window: Window, rates: Rates) -> float | None:
+    """Prompt tokens prefilled for each generated one, which needs no time between two scrapes; infinite without any."""
+    prompt, made = (window.increase.counters.get(word) for word in ("prompt_tokens", "generation_tokens"))
+    if not prompt or made is None:
+        return None
+    computed = prompt * (1.0 if rates.computed_share is None else rates.computed_share)
+    return computed / made if made else inf
+
+
 def prefill_over_decode(window: Window, rates: Rates) -> float | None:
     """How many times as long as decoding the GPU prefills, at least.
 
     A decoding step that reads the weights takes as long as the prefill of some hundred tokens, whatever the model: the
     GPU's FLOP over its bandwidth. So many generated tokens come of it as requests run.
     """
-    computed, made = computed_per_s(rates), rates.generated_tokens_per_s
-    if not computed or made is None:
+    for_each = computed_per_generated(window, rates)
+    if for_each is None:
         return None
-    steps_per_s = made / max(window.mean.get("running", 1.0), 1.0)
-    return computed / (steps_per_s * limit("prefill", "tokens_of_a_step")) if steps_per_s else inf
+    return for_each * max(window.mean.get("running", 1.0), 1.0) / limit("prefill", "tokens_of_a_step")
 
 
 def is_prefill_bound(window: Window, rates: Rates) -> bool:
@@ -67,8 +75,7 @@ def is_prefill_bound(window: Window, rates: Rates) -> bool:
     times = prefill_over_decode(window, rates)
     if times is None or times < 1:
         return False
-    most = limit("prefill", "prompt_per_generated") * (rates.generated_tokens_per_s or 0.0)
-    return (computed_per_s(rates) or 0.0) >= most
+    return (computed_per_generated(window, rates) or 0.0) >= limit("prefill", "prompt_per_generated")
 
 
 def next_does_not_fit(window: Window, rates: Rates) -> bool:
@@ -85,12 +92,12 @@ def waits_for(window: Window, rates: Rates, seats: float | None) -> str:
         return WAKING
     if is_capped(rates) and not is_queueing(window):
         return ENTRY
-    if usage is not None and usage >= limit("usage", "high"):
-        return KV
     if gauges.get("deferred", 0.0) >= max(gauges.get("waiting", 0.0) / 2, 1.0):
         return LOAD
     if is_prefill_bound(window, rates):
         return PREFILL
+    if usage is not None and usage >= limit("usage", "high"):
+        return KV
     if next_does_not_fit(window, rates):
         return KV
     return SEAT if seats is not None and gauges.get("running", 0.0) >= seats else UNKNOWN
@@ -133,9 +140,17 @@ def cause_text(window: Window, rates: Rates, cause: str, seats: float | None) ->
             **values,
             deferred=deferred,
         )
+    if cause == PREFILL and rates.prompt_tokens_per_s is None:
+        for_each = computed_per_generated(window, rates) or 0.0
+        return say(
+            "{waits}, and the pool is {usage} full: the GPU is busy with prefill, {ratio} prompt tokens computed for "
+            "each that is generated, so they wait for neither KV nor a seat",
+            **values,
+            ratio=format_count(for_each),
+        )
     if cause == PREFILL:
         return say(
-            "{waits}, and the pool is only {usage} full: the GPU is busy with prefill, {prompt} prompt tokens/s "
+            "{waits}, and the pool is {usage} full: the GPU is busy with prefill, {prompt} prompt tokens/s "
             "computed against {made} generated, so they wait for neither KV nor a seat",
             **values,
             prompt=format_count(computed_per_s(rates) or 0.0),

@@ -6,13 +6,14 @@ nothing to nearly all, so every figure is a range.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kvmodel.catalog import assumptions
 from kvmodel.diagnosis.request_times import stream_s
 from kvmodel.inputs.case import Case
+from kvmodel.metrics import histogram
 from kvmodel.metrics.era import Era
 from kvmodel.metrics.server_rates import Rates
 from kvmodel.metrics.server_window import Window
@@ -92,18 +93,23 @@ def priced(unpriced: Tax, window: Window, rates: Rates, case: Case, price_per_gp
     )
 
 
-def shares_felt(tax: Tax | None, rates: Rates, case: Case) -> Felt | None:
+def shares_felt(tax: Tax | None, window: Window, rates: Rates, case: Case, *, gpu_named: bool) -> Felt | None:
     """What share preemptions have, at most, of the times that are felt; None where there were none or nothing is known.
 
-    Without a price the share of the GPU's time is not known, but it is less than that of all prefilled tokens.
+    Of a server's whole life nothing is said: all of them may have come in its last hour. Where no GPU was named the
+    share of its time is not known, but it is less than that of all prefilled tokens. A stream may wait for blocks
+    before it goes on, so each preemption is taken to be one of the longest gaps between tokens.
     """
-    if tax is None or not rates.preemptions:
+    if tax is None or not rates.preemptions or window.lifetime:
         return None
-    of_gpu_time = tax.gpu_share if tax.prefill_share is None else min(tax.gpu_share or 1.0, tax.prefill_share[1])
-    if tax.gpu_s is None or not rates.finished:
-        return None if of_gpu_time is None else Felt(of_gpu_time=of_gpu_time)
+    gaps = window.increase.histograms.get("itl")
+    of_gaps = None if gaps is None else histogram.share_of_largest(rates.preemptions, gaps)
+    if not gpu_named or tax.gpu_s is None or not rates.finished:
+        of_prefill = None if tax.prefill_share is None else tax.prefill_share[1]
+        return None if of_prefill is None and of_gaps is None else Felt(of_stream=of_gaps, of_gpu_time=of_prefill)
     first_token_s = rates.ttft_s or {}
-    return felt.felt(
+    of_gpu_time = tax.gpu_share if tax.prefill_share is None else min(tax.gpu_share or 1.0, tax.prefill_share[1])
+    shares = felt.felt(
         rates.preemptions,
         rates.finished,
         tax.gpu_s[1] / case.tp / rates.preemptions,
@@ -112,3 +118,4 @@ def shares_felt(tax: Tax | None, rates: Rates, case: Case) -> Felt | None:
         stream_s=stream_s(rates),
         of_gpu_time=of_gpu_time,
     )
+    return shares if of_gaps is None else replace(shares, of_stream=max(of_gaps, shares.of_stream or 0.0))

@@ -40,7 +40,7 @@ def stuck(*, prefills: bool) -> Recording:
         "kv:stuck",
         f"kv:generated_tokens:rate5m / clamp_min(kv:running:sum, 1) < {least}\n"
         "and (min_over_time(kv:running:sum[10m]) >= 1 or min_over_time(kv:waiting:sum[10m]) >= 1)\n"
-        f"unless kv:finished:increase{SHORT} > 0{prompts}{UNLESS_GRAVER}",
+        f"unless kv:ended:increase{SHORT} > 0{prompts}{UNLESS_GRAVER}",
     )
 
 
@@ -51,7 +51,7 @@ def head_of_line() -> Recording:
         "kv:head_of_line",
         f"min_over_time(kv:waiting:sum[{SHORT}]) >= 1\nand max_over_time(kv:running:sum[{SHORT}]) == 1\n"
         f"and min_over_time(kv:running:sum[{SHORT}]) == 1\nand kv:generated_tokens:rate5m >= {least}\n"
-        f"unless kv:finished:increase{SHORT} > 0{UNLESS_GRAVER}",
+        f"unless kv:ended:increase{SHORT} > 0{UNLESS_GRAVER}",
     )
 
 
@@ -79,7 +79,7 @@ def pressure(*, gauges: bool) -> Recording:
     of_few = (
         f"\nor (100 * kv:preemptions:increase{LONG} / (kv:finished:increase{LONG} + kv:running:sum > 0) >= {tune}\n"
         f"and kv:finished:increase{LONG} < {needed}\nand kv:preemptions:increase{SHORT} >= 1\n"
-        f"and min_over_time(kv:usage:max[{SHORT}]) >= {limit('usage', 'high')})"
+        f"and kv:usage:max >= {limit('usage', 'high')})"
     )
     return Recording("kv:preemption_pressure", f"({ratio}{of_few if gauges else ''}){UNLESS_GRAVER}")
 

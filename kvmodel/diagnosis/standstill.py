@@ -50,9 +50,20 @@ def livelock_reason(window: Window, rates: Rates) -> str:
 
 
 def nothing_runs(window: Window) -> bool:
-    """Whether requests wait and none runs, at every moment that was looked at."""
+    """Whether requests wait and none runs, at every moment that was looked at; not for a load of KV or the like.
+
+    Two moments that are close say no more than one.
+    """
     gauges = window.engine.gauges
-    return gauges.get("running") == 0 and window.mean.get("running") == 0 and window.least.get("waiting", 0.0) >= 1
+    lasts = window.lifetime or window.seconds is None or window.seconds >= limit("data", "least_seconds")
+    none_runs = gauges.get("running") == 0 and window.mean.get("running") == 0
+    held = gauges.get("deferred", 0.0) >= max(gauges.get("waiting", 0.0), 1.0)
+    return lasts and none_runs and not held and left_waiting(window) >= 1
+
+
+def left_waiting(window: Window) -> float:
+    """Requests that wait, or are swapped out (V0), at every moment that was looked at."""
+    return window.least.get("waiting", 0.0) + window.least.get("swapped", 0.0)
 
 
 def moves(window: Window, rates: Rates) -> bool | None:
@@ -61,7 +72,7 @@ def moves(window: Window, rates: Rates) -> bool | None:
     words = ("finished", "prompt_tokens", "generation_tokens")
     if not set(words) & set(counters):
         return None
-    if counters.get("finished") or counters.get("prompt_tokens"):
+    if rates.ended or counters.get("prompt_tokens"):
         return True
     per_request = tokens_per_s_per_request(window, rates)
     if per_request is None:
@@ -78,7 +89,7 @@ def is_stuck(window: Window, rates: Rates) -> bool:
     if nothing_runs(window):
         alive = not window.lifetime and moves(window, rates)
         return not alive
-    at_work = max(window.least.get("running", 0.0), window.least.get("waiting", 0.0)) >= 1
+    at_work = max(window.least.get("running", 0.0), left_waiting(window)) >= 1
     return at_work and lasted(window, limit("stuck", "least_seconds")) and moves(window, rates) is False
 
 
@@ -88,9 +99,14 @@ def stuck_reason(window: Window, rates: Rates) -> str:
     if window.lifetime:
         return say("{waits}: nothing is worked on; a second scrape a minute later proves it", waits=waits)
     time = say("between the scrapes") if window.seconds is None else say("in {s:,.0f} s", s=window.seconds)
+    if rates.finished:
+        values = {"waits": waits, "time": time, "count": format_count(rates.finished)}
+        return say("{waits}, and {time} no request came to its own end: {count} were aborted or failed", **values)
     if made:
         values = {"waits": waits, "time": time, "tokens": format_count(made)}
         return say("{waits}, and {time} no request finished and only {tokens} tokens came out", **values)
+    if rates.finished is None:
+        return say("{waits}, and {time} not one token came out", waits=waits, time=time)
     return say("{waits}, and {time} no request finished and not one token came out", waits=waits, time=time)
 
 
@@ -101,7 +117,7 @@ def is_head_of_line(window: Window, rates: Rates) -> bool:
         and window.mean.get("running") == 1
         and window.least.get("running") == 1
         and window.least.get("waiting", 0.0) >= 1
-        and not rates.finished
+        and not rates.ended
     )
 
 

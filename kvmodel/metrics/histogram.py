@@ -59,6 +59,27 @@ def quantile(share: float, observed: Histogram) -> float | None:
     return finite[-1][0]
 
 
+def share_of_largest(number: float, observed: Histogram) -> float | None:
+    """The most that the `number` largest observations can be of the sum of all; None without a sum or buckets.
+
+    Each counts as its bucket's upper bound, and all as no more than what the least of the others leave.
+
+    >>> share_of_largest(2, Histogram((1.0, 4.0, math.inf), (6.0, 10.0, 10.0), 15.0, 10.0))
+    0.5333333333333333
+    """
+    if not observed.bounds or not observed.total or observed.count <= 0:
+        return None
+    lows, highs = (0.0, *observed.bounds[:-1]), observed.bounds
+    inside = [now - below for now, below in zip(observed.counts, (0.0, *observed.counts[:-1]), strict=True)]
+    left, most, others = number, 0.0, 0.0
+    for low, high, count in sorted(zip(lows, highs, inside, strict=True), reverse=True):
+        taken = min(left, count)
+        left -= taken
+        most += taken * high if taken else 0.0
+        others += (count - taken) * low
+    return min(most, max(observed.total - others, 0.0)) / observed.total
+
+
 def increase(before: Histogram | None, after: Histogram) -> Histogram:
     """What was observed between two readings; all of the later one where the process was restarted between them."""
     if before is None or before.count > after.count or before.bounds != after.bounds:

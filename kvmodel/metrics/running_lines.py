@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,7 +22,14 @@ from kvmodel.words import say
 
 LONGEST_TEXT = MIB
 LONGEST_LINE = 4000
-LAST_PART = "of the log the last 1 MiB was read, so the window is the last part of it"
+FEWEST = 4  # lines of a window, however far apart
+WINDOW_S = 900.0  # what is said is of now: the rules look back as far
+LAST_PART = "of the log what comes last was read, after its last start and no more than a quarter of an hour of it"
+# A line that an engine prints as it starts: what runs before it is another process.
+START = re.compile(
+    r"Initializing an? (?:V\d )?LLM engine|vLLM API server version|non-default args: |Model loading took "
+    r"|server_args=ServerArgs|Load weight begin|Starting TensorRT[- ]LLM"
+)
 MOST_LINES = 10_000  # an engine's own are of 120 characters and more, so that a text of this length has fewer
 
 
@@ -41,8 +49,9 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
         return None
     is_cut = len(text) > LONGEST_TEXT
     cut = (row[:LONGEST_LINE] for row in text[-LONGEST_TEXT:].splitlines()[is_cut:])  # of a long log what comes last
-    rows = [row for row in cut if READ.search(row)]
-    found = [line for row in rows if (line := line_of(row)) is not None]
+    rows = [row for row in after_last_start(list(cut)) if READ.search(row)]
+    read_rows = [(place, line) for place, row in enumerate(rows) if (line := line_of(row)) is not None]
+    found = [line for _, line in read_rows]
     if not found:
         return None
     if len(found) > MOST_LINES:
@@ -52,7 +61,11 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
     product = max(dict.fromkeys(products), key=products.count)
     mine = [line for line in found if line.product == product]
     times = log_times.in_order([line.time_s for line in mine])
-    lines = [replace(line, time_s=time_s) for line, time_s in zip(mine, times, strict=True)]
+    every = [replace(line, time_s=time_s) for line, time_s in zip(mine, times, strict=True)]
+    lines = last_window(every)
+    if len(lines) < len(every):
+        rows = rows[[place for place, line in read_rows if line.product == product][-len(lines)] :]
+    times = [line.time_s for line in lines]
     groups: dict[tuple[tuple[str, str], ...], list[Line]] = {}
     for line in lines:
         groups.setdefault(line.labels, []).append(line)
@@ -62,12 +75,42 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
         raise CaseError(say("log: more than {most:,} engines; allowed: fewer at a time", most=MOST_ENGINES))
     engines = [lowest_rank(group) for group in groups.values()]
     before, after = with_preemptions(rows, product, [pair_of(each) for each in engines])
-    notes = notes_of(rows) + ((say(LAST_PART),) if is_cut else ())
+    notes = notes_of(rows) + ((say(LAST_PART),) if is_cut or len(lines) < len(every) else ())
     return (
         Server(product, tuple(before), Engine(), {}, {}, notes),
         Server(product, tuple(after), Engine(), {}, {}, notes),
         seconds or max(steps_s(each) for each in engines) or None,
     )
+
+
+def after_last_start(rows: list[str]) -> list[str]:
+    """The rows after the last start that running lines follow; all where there is none."""
+    starts = [place for place, row in enumerate(rows) if START.search(row)]
+    for place in reversed(starts):
+        if any(line_of(row) is not None for row in rows[place:] if READ.search(row)):
+            return rows[place:]
+    return rows
+
+
+def last_window(lines: list[Line]) -> list[Line]:
+    """The lines of the last WINDOW_S, at least FEWEST of them: what went before tells of another hour.
+
+    Where requests are there to the end and nothing comes of them any more, only the lines since then.
+    """
+    times = [line.time_s for line in lines]
+    if not times or None in times:
+        return lines
+    first = next(place for place, time_s in enumerate(times) if (times[-1] or 0.0) - (time_s or 0.0) <= WINDOW_S)
+    still = len(list(itertools.takewhile(stands_still, reversed(lines))))
+    if FEWEST <= still < len(lines):
+        return lines[max(first, len(lines) - still) :]
+    return lines[min(first, max(len(lines) - FEWEST, 0)) :]
+
+
+def stands_still(line: Line) -> bool:
+    """Whether requests run or wait at a line, and no token is read or written."""
+    there = line.gauges.get("running", 0.0) + line.gauges.get("waiting", 0.0)
+    return there >= 1 and bool(line.rates) and not any(line.rates.values())
 
 
 def lowest_rank(lines: Sequence[Line]) -> list[Line]:
@@ -87,7 +130,7 @@ def pair_of(lines: Sequence[Line]) -> tuple[Engine, Engine]:
         for earlier, line in itertools.pairwise(timed):
             passed_s = (line.time_s or 0.0) - (earlier.time_s or 0.0)
             counters[word] = counters.get(word, 0.0) + line.rates[word] * passed_s
-    first, last = (gauges_of(each) for each in (lines, lines[::-1]))
+    first, last = gauges_of(lines), gauges_of(lines[::-1])
     labels = dict(lines[0].labels)
     return Engine(labels, first, dict.fromkeys(counters, 0.0)), Engine(labels, last, counters)
 
@@ -103,11 +146,12 @@ def steps_s(lines: Sequence[Line]) -> float:
 
 
 def gauges_of(lines: Sequence[Line]) -> dict[str, float]:
-    """Each gauge as the first of these lines that prints it says."""
-    gauges: dict[str, float] = {}
+    """Of each gauge the middle one of the first third of its values: one line of calm, or of a rush, is an accident."""
+    values: dict[str, list[float]] = {}
     for line in lines:
-        gauges = line.gauges | gauges
-    return gauges
+        for word, value in line.gauges.items():
+            values.setdefault(word, []).append(value)
+    return {word: statistics.median_low(each[: max(len(each) // 3, 1)]) for word, each in values.items()}
 
 
 # --- preemptions ---

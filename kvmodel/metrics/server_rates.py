@@ -11,6 +11,7 @@ from kvmodel.metrics.server_window import Window
 
 LEAST_OBSERVED = 0.01  # requests: what `increase` of a Prometheus extrapolates is a fraction, but no less than that
 COMPUTED = "computed"
+GIVEN_UP = ("abort", "error")  # reasons of a finished request
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -19,6 +20,9 @@ class Rates:
     """Ratios and rates of a window; None is "not reported". Shares are of one."""
 
     finished: float | None
+    ended: (
+        float | None
+    )  # of those finished, less what was aborted or failed; of a rank alone unknown, that of all ranks
     preemptions: float | None
     preemptions_per_100: float | None
     waiting_share: float | None
@@ -52,6 +56,7 @@ def rates(window: Window) -> Rates:
     finished, preemptions = counters.get("finished"), counters.get("preemptions")
     return Rates(
         finished=finished,
+        ended=ended(window.increase),
         preemptions=preemptions,
         preemptions_per_100=share(preemptions, finished, 100),
         waiting_share=waiting_share(window.mean),
@@ -81,6 +86,15 @@ def rates(window: Window) -> Rates:
         stores_failed=counters.get("stores_failed"),
         dropped_tokens=counters.get("dropped_tokens"),
     )
+
+
+def ended(increase: Engine) -> float | None:
+    """Requests that came to their own end: clients that give up, and failures, are no sign that anything moves."""
+    finished = increase.counters.get("finished")
+    if finished is None:
+        return None
+    given_up = sum(increase.counters.get(f"finished.{reason}", 0.0) for reason in GIVEN_UP)
+    return max(finished - given_up, 0.0)
 
 
 def by_reason(increase: Engine, word: str) -> dict[str, float]:

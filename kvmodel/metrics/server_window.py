@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kvmodel.errors import CaseError
-from kvmodel.metrics import histogram
+from kvmodel.metrics import histogram, metric_names
 from kvmodel.metrics.server_state import ADDED, Engine, Server, share_of_one
 from kvmodel.words import say
 
@@ -73,6 +73,7 @@ def between(before: Server, after: Server, seconds: float | None) -> tuple[Windo
     swapped = birth is not None and later_birth is not None and later_birth <= birth
     if swapped and (later_birth != birth or all(fallen)):
         raise CaseError(say("SCRAPE2: it was taken before SCRAPE, by its counters; allowed: the later scrape second"))
+    pairs = [(early, without_absent(early, late, before.product)) for early, late in pairs]
     windows = tuple(
         step(early, late, seconds, restarted=birth != later_birth or down)
         for (early, late), down in zip(pairs, fallen, strict=True)
@@ -111,6 +112,19 @@ def over_range(
     return replace(total, seconds=seconds, lifetime=False, restarted=restarted), windows
 
 
+def without_absent(before: Engine, after: Engine, product: str) -> Engine:
+    """The later engine without a counter of 0 that the earlier scrape shows to be missing, not unborn.
+
+    Its gauge was above 0 there, so the event had come, and no counter with it.
+    """
+    absent = {
+        word
+        for word, gauge in metric_names.unborn(product).items()
+        if before.gauges.get(gauge, 0.0) > 0 and word not in before.counters and after.counters.get(word) == 0
+    }
+    return replace(after, counters={word: value for word, value in after.counters.items() if word not in absent})
+
+
 def fell(before: Engine, after: Engine) -> bool:
     """Whether any counter is below its earlier value."""
     return any(value < before.counters.get(word, 0.0) for word, value in after.counters.items())
@@ -127,12 +141,12 @@ def step(before: Engine, after: Engine, seconds: float | None, *, restarted: boo
         word: histogram.increase(early.histograms.get(word), observed) for word, observed in after.histograms.items()
     }
     mean = {
-        word: (value + before.gauges[word]) / 2 if word in before.gauges else value
+        word: (value + early.gauges[word]) / 2 if word in early.gauges else value
         for word, value in after.gauges.items()
     }
-    least = {word: min(value, before.gauges.get(word, value)) for word, value in after.gauges.items()}
+    least = {word: min(value, early.gauges.get(word, value)) for word, value in after.gauges.items()}
     increase = Engine(after.labels, {}, counters, histograms, {})
-    return Window(after, mean, least, increase, before.gauges, seconds, restarted=restarted)
+    return Window(after, mean, least, increase, early.gauges, seconds, restarted=restarted)
 
 
 def whole(before: Server, after: Server, windows: tuple[Window, ...]) -> Window:

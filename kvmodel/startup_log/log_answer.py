@@ -47,7 +47,7 @@ def explain_text(text: str, case: Case, command_inputs: Mapping[str, Any]) -> di
 
     Of several engines in one process the answer is that of the one with the smallest pool; `engines` has each.
     """
-    parts = engines_of(text)
+    parts = engines_of(log_reader.both_ends(text))
     answers = [answer_of(part, case, command_inputs) for part in parts.values()]
     smallest = min(answers, key=lambda answer: answer["figures"].get("pool_bytes") or 0.0)
     for name, answer in zip(parts, answers, strict=True):

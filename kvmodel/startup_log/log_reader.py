@@ -105,6 +105,12 @@ class LogValues:
         return getattr(self, setting) is not None and setting not in self.assumed
 
 
+def both_ends(text: str) -> str:
+    """A log that is too long without its middle: what was set stands at its start, why it ended at its end."""
+    half = LONGEST_LOG // 2
+    return text if len(text) <= LONGEST_LOG else f"{text[:half]}\n{text[-half + 1 :]}"
+
+
 def read_log(text: str) -> LogValues:
     """The figures of a log; where a figure comes twice, the last one counts, as with a restart in one file.
 
@@ -180,7 +186,7 @@ def _take(log: LogValues, rule: Rule, match: re.Match[str]) -> None:
             value *= UNIT_BYTES[unit.lower()]
         if name in log_rules.IN_GIB:
             name, value = log_rules.IN_GIB[name], value * GIB
-            log.printed[name] = f"{text} GiB"
+            log.printed[name] = f"{text.replace(',', '')} GiB"
         setattr(log, name, value)
     if rule.names == ("gpu_blocks", "cpu_blocks"):
         log.ranks.append((log.gpu_blocks or 0.0, log.cpu_blocks or 0.0))

@@ -61,6 +61,37 @@ def test_trtllm_s_own_page_is_read():
     assert any("/prometheus/metrics" in note for note in answer["notes"])
 
 
+def test_one_line_of_calm_or_of_a_rush_is_not_the_log_s_word():
+    calm, rush = {"running": 1, "waiting": 1, "usage": 3.0}, {"running": 60, "waiting": 400, "usage": 99.5}
+    steady = {"running": 48, "waiting": 0, "usage": 55.0}
+
+    def log(ends, inside):
+        rows = [lines(1, **(ends if minute in (0, 59) else inside)) for minute in range(60)]
+        return "".join(row.replace("22:00:00", f"22:{minute:02}:00") for minute, row in enumerate(rows))
+
+    assert diagnose(log(calm, steady))["verdict"] == "healthy"
+    assert diagnose(log({"running": 2, "waiting": 0, "usage": 5.0}, rush))["waits_for"] == "KV"
+
+
+def test_the_end_of_a_log_counts():
+    """An hour of work, then twelve minutes in which nothing comes out."""
+    hung = lines(13, prompt=0.0, made=0.0, running=20, waiting=33).replace("22:", "23:")
+    answer = diagnose(lines(60) + hung)
+    assert answer["verdict"] == "stuck"
+    assert answer["seconds"] == 720
+    assert any("quarter of an hour" in note for note in answer["notes"])
+
+
+def test_a_restart_begins_the_window_anew():
+    new = lines(4, prompt=0.0, made=0.0, running=0, waiting=5).replace("22:", "23:")
+    answer = diagnose(lines(60) + START.format(seats=64).replace("22:", "22:") + new)
+    assert (answer["verdict"], answer["state"]["before"]["running"]) == ("stuck", 0)
+
+
+def test_the_pool_of_the_start_is_the_server_s():
+    assert diagnose(BUDGET + lines())["state"]["pool_tokens"] == 268_560
+
+
 # --- the start ---
 
 BUDGET = """\
@@ -114,12 +145,14 @@ def test_a_log_of_both_is_diagnosed_and_its_start_explained():
 
 
 def test_of_a_long_log_the_last_lines_count():
-    """1 MiB of a queue that is over, then ten minutes without one."""
+    """1 MiB of a queue that is over, then twenty minutes without one."""
     before = lines(60, waiting=300, usage=99.0)
-    long_log = before * (running_lines.LONGEST_TEXT // len(before) + 1) + lines(waiting=0, usage=30.0)
+    long_log = before * (running_lines.LONGEST_TEXT // len(before) + 1) + lines(waiting=0, usage=30.0).replace(
+        "22:", "23:"
+    )
     answer = diagnose(long_log)
     assert answer["state"]["waiting"] == 0
-    assert any("last 1 MiB" in note for note in answer["notes"])
+    assert any("what comes last was read" in note for note in answer["notes"])
 
 
 @pytest.mark.parametrize("text", ["hello\nworld\n", "INFO 04-28 22:50:00 [api.py:1] Started server process [1]\n"])
