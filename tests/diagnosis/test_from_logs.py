@@ -147,7 +147,7 @@ def test_a_log_of_both_is_diagnosed_and_its_start_explained():
 def test_of_a_long_log_the_last_lines_count():
     """1 MiB of a queue that is over, then twenty minutes without one."""
     before = lines(60, waiting=300, usage=99.0)
-    long_log = before * (running_lines.LONGEST_TEXT // len(before) + 1) + lines(waiting=0, usage=30.0).replace(
+    long_log = before * (running_lines.LONGEST_TEXT // len(before) + 1) + lines(20, waiting=0, usage=30.0).replace(
         "22:", "23:"
     )
     answer = diagnose(long_log)
