@@ -14,6 +14,7 @@ from kvmodel import catalog
 from kvmodel.charts import bands, theme
 from kvmodel.charts import request_strip as strip
 from kvmodel.metrics import metric_names, samples
+from kvmodel.recovery import felt
 from kvmodel.texts import diagnosis, diagnosis_lines, metric_lines
 from kvmodel.texts.diagnosis_lines import Line
 from kvmodel.words import say
@@ -69,7 +70,7 @@ def scale(answer: Answer) -> None:
 def colour_of(answer: Answer) -> str:
     """The verdict's colour: no red for preemptions that hardly matter."""
     shares = answer.get("felt")
-    if shares is not None and answer["verdict"] == "preemption pressure" and shares["matter"] == "hardly":
+    if shares is not None and answer["verdict"] == "preemption pressure" and shares["matter"] == felt.HARDLY:
         return "orange"
     return COLOURS.get(answer["verdict"], "gray")
 

@@ -9,25 +9,25 @@ import plotly.graph_objects as go
 from kvmodel.charts import labels, lanes, series
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette
-from kvmodel.diagnosis.request_times import AGAIN, GENERATING, PREFILL, PREFILL_AND_REST, QUEUE, REST
+from kvmodel.diagnosis.request_times import GENERATING, PREEMPTED, PREFILL, PREFILL_AND_REST, QUEUE, REST
 from kvmodel.units import format_seconds
 from kvmodel.words import say
 
 REQUEST = "the mean request"
-AFTER_FIRST_TOKEN = (GENERATING, AGAIN)
+AFTER_FIRST_TOKEN = (GENERATING, PREEMPTED)
 LANE_PX, TOP_PX = 68, 26
 SHORTEST = 0.002  # of the bar: what is shorter is no more than a line in it
 
 
 def looks(palette: Palette) -> dict[str, Look]:
-    """The wait in grey, prefill in orange, tokens in blue; what is computed again hatched."""
+    """The wait in grey, prefill in orange, tokens in blue; where preempted streams stand still hatched."""
     return {
         QUEUE: Look(palette.wait, "/", 0.55),
         PREFILL: Look(palette.recompute),
         PREFILL_AND_REST: Look(palette.recompute, opacity=0.7),
         REST: Look(palette.wait),
         GENERATING: Look(palette.swap),
-        AGAIN: Look(palette.recompute, "x"),
+        PREEMPTED: Look(palette.recompute, "x"),
     }
 
 

@@ -27,7 +27,7 @@ from kvmodel.simulation.remedies import AS_IS
 from kvmodel.words import say
 
 RULE = "the cheapest kind of price first; last what leaves as many preemptions and makes each cheaper"
-BY_CAUSE = "what the cause asks for, in the order in which it can be looked at"
+BY_CAUSE = "what follows from the cause, the quickest to look at first"
 SHORT_OF_KV = (PRESSURE, LIVELOCK, f"{QUEUEING} for {KV}")  # verdicts whose remedies are ordered by price
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 

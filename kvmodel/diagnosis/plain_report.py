@@ -22,7 +22,7 @@ OTHER_QUEUES = {  # of SGLang: a grammar's, and those of a prefill and a decode 
 def over(window: Window) -> str:
     """The stretch of time that the ratios are for."""
     if window.lifetime:
-        return say("since the server's start")
+        return say("since the server's start") if window.increase.counters else say("at one moment")
     if window.seconds is None:
         return say("between the two scrapes")
     return say("over {seconds:,.0f} s", seconds=window.seconds)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from kvmodel.metrics.server_rates import Rates
 
-QUEUE, PREFILL, REST, PREFILL_AND_REST, GENERATING, AGAIN = PARTS = (
-    "queue", "prefill", "the rest", "prefill and the rest", "generating", "computed again",
+QUEUE, PREFILL, REST, PREFILL_AND_REST, GENERATING, PREEMPTED = PARTS = (
+    "queue", "prefill", "the rest", "prefill and the rest", "generating", "preempted, at most",
 )  # fmt: skip
 
 
 def request_times(rates: Rates, of_stream: float | None = None) -> dict[str, float] | None:
     """Seconds of each of PARTS that is known, in order; None without a mean time to the first token.
 
-    `of_stream`: share of the time from the first token to the last that recomputing takes at most. The parts are means
-    of their own histograms, some over requests that started and some over those that ended: the rest is no less than 0.
+    `of_stream`: share of the time from the first token to the last that streams stand still at most, being preempted.
+    The parts are means of their own histograms, some over requests that started, some over those that ended: the rest
+    is no less than 0.
     """
     first_token, queue, prefill = (mean(times) for times in (rates.ttft_s, rates.queue_time_s, rates.prefill_time_s))
     if first_token is None:
@@ -22,8 +23,8 @@ def request_times(rates: Rates, of_stream: float | None = None) -> dict[str, flo
     rest = max(first_token - (queue or 0.0) - (prefill or 0.0), 0.0)
     parts[REST if prefill is not None else PREFILL_AND_REST] = rest
     if (stream := stream_s(rates)) is not None:
-        again = stream * min(of_stream or 0.0, 1.0)
-        parts |= {GENERATING: stream - again, AGAIN: again or None}
+        preempted = stream * min(of_stream or 0.0, 1.0)
+        parts |= {GENERATING: stream - preempted, PREEMPTED: preempted or None}
     return {name: seconds for name, seconds in parts.items() if seconds is not None}
 
 

@@ -83,7 +83,7 @@ def default_server() -> Server:
 def answer(step: Step, result: Comparison, server: Server) -> float | str:
     """The model's answer: a number in the step's unit, or one of its options. Raises CaseError where there is none."""
     if step.id == "matter":
-        return "preemption" if felt.matter(shares_felt(result, server)) == felt.MOST_WORD else "queue"
+        return "preemption" if felt.matter(shares_felt(result, server)) == felt.YES else "queue"
     if step.id == "remedy":
         return first_remedy(step.options)
     return NUMBERS[step.id](result, step) / UNITS[step.unit]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PART, MOST = 0.1, 0.5  # from here on preemptions are a part of a time, and most of it
-LITTLE_WORD, PART_WORD, MOST_WORD = "hardly", "in part", "yes"
+HARDLY, IN_PART, YES = "hardly", "in part", "yes"
 
 
 @dataclass(frozen=True)
@@ -58,4 +58,4 @@ def matter(shares: Felt) -> str | None:
     """Whether preemptions matter, in a word; None where no share is known."""
     if shares.most is None:
         return None
-    return MOST_WORD if shares.most > MOST else PART_WORD if shares.most >= PART else LITTLE_WORD
+    return YES if shares.most > MOST else IN_PART if shares.most >= PART else HARDLY

@@ -13,6 +13,8 @@ from kvmodel.startup_log.pool_checks import stage_need
 from kvmodel.units import GIB, format_bytes, format_count, significant
 from kvmodel.words import say
 
+WHOLE_MODEL = re.compile(r"0\.1[45]\b")  # versions that did (vllm#32105, #34076)
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -26,6 +28,9 @@ class Refusal:
 
 def of_stages(found: Refusal, log: LogValues, model: Named | None) -> Refusal:
     """A refusal that held the whole model against one stage: a stage needs less, so it should start."""
+    if found.kind == "too_long" and model is None and (log.pp or 1) > 1 and WHOLE_MODEL.match(log.version or ""):
+        mend = say("{mend}; vLLM 0.14 and 0.15 held the whole model against one stage: name the model", mend=found.mend)
+        return replace(found, mend=mend)
     need = stage_need(log, model) if found.kind == "too_long" else None
     if need is None or log.pool_bytes is None or need > log.pool_bytes:
         return found

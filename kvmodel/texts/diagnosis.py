@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvmodel.metrics import metric_names
+from kvmodel.recovery.felt import HARDLY
 from kvmodel.texts import startup_log
 from kvmodel.texts.answers import name_value_lines, table
 from kvmodel.texts.metric_lines import metric_lines
@@ -106,7 +107,10 @@ def matter(answer: Mapping[str, Any]) -> str | None:
     of = ", ".join(
         say(text, share=format_percent(shares[name])) for name, text in FELT.items() if shares[name] is not None
     )
-    return say(MATTER[shares["matter"]], shares=of)
+    text = say(MATTER[shares["matter"]], shares=of)
+    if shares["matter"] == HARDLY and answer["state"]["waiting"]:
+        return say("{text}; what is felt is the queue: send fewer at a time, or add replicas", text=text)
+    return text
 
 
 def engines(answer: Answer) -> str:

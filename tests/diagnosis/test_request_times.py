@@ -28,7 +28,7 @@ KNOWN = replace(
 def test_the_parts_are_the_means_of_their_histograms():
     assert request_times(KNOWN) == {"queue": 22.0, "prefill": 3.0, "the rest": 1.0, "generating": 50.0}
     assert request_times(KNOWN, of_stream=0.1) == {
-        "queue": 22.0, "prefill": 3.0, "the rest": 1.0, "generating": 45.0, "computed again": 5.0,
+        "queue": 22.0, "prefill": 3.0, "the rest": 1.0, "generating": 45.0, "preempted, at most": 5.0,
     }  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def test_no_part_is_below_zero_and_recomputing_takes_no_more_than_the_stream(fir
         replace(KNOWN, ttft_s={"mean": first}, queue_time_s={"mean": queue}, decode_time_s={"mean": stream}), share
     )
     assert min(parts.values()) >= 0
-    assert parts["generating"] + parts.get("computed again", 0) == pytest.approx(stream)
+    assert parts["generating"] + parts.get("preempted, at most", 0) == pytest.approx(stream)
 
 
 def test_the_strip_marks_the_first_token_and_the_end():

@@ -192,6 +192,13 @@ def test_what_starts_is_not_refused(text):
     assert "no figure is at odds with another" in texts.explain_log(said)
 
 
+def test_without_a_model_a_refusal_of_stages_says_what_that_version_did():
+    said = answer(field("09-pp8-refusal.log"))
+    assert "held the whole model against one stage" in said["mend"]
+    later = answer(field("09-pp8-refusal.log").replace("0.14.1", "0.20.1"))
+    assert "against one stage" not in later["mend"]
+
+
 def test_running_lines_are_named():
     with pytest.raises(CaseError, match=r"^log: these are running lines, which Diagnose reads; allowed: a start-up"):
         answer(field("25-running-lines.log"))
