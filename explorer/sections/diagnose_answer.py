@@ -33,10 +33,8 @@ def request_strip(answer: Answer) -> None:
     parts_s = answer.get("request_s")
     if parts_s is None:
         return
-    st.caption(prose.text("diagnose", "strip"))
     figure = strip.request_strip(parts_s, palette=theme.STREAMLIT)
-    alt, points = strip.request_strip_alt(parts_s), strip.request_strip_points(parts_s)
-    show.chart(figure, alt=alt, key="strip", points=points)
+    show.chart(figure, alt=strip.request_strip_alt(parts_s), key="strip")
 
 
 def verdict(answer: Answer) -> None:
@@ -44,10 +42,10 @@ def verdict(answer: Answer) -> None:
     badge = f":{colour_of(answer)}-badge[{prose.label('diagnose', 'verdict.' + verdict_with_cause(answer))}]"
     st.markdown(f"## {badge}\n:small[:gray[{page_text(server(answer))}]]")
     st.markdown(f"**{capital(page_text(answer['reason']))}.**")
-    if (words := diagnosis.matter(answer)) is not None:
-        st.markdown(f"{capital(page_text(words))}.")
     with st.container(border=True):
         first(answer)
+    if (words := diagnosis.matter(answer)) is not None:
+        st.markdown(f"{capital(page_text(words))}.")
     cost(answer)
     if name := st.session_state.get(diagnose_inputs.SAMPLE_NAME):
         st.caption(prose.text("diagnose", "simulated", sample_texts(name)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from kvmodel.charts import labels, lanes, series
+from kvmodel.charts import labels, lanes
 from kvmodel.charts.lanes import Look, Piece
 from kvmodel.charts.theme import LIGHT, Palette
 from kvmodel.diagnosis.request_times import GENERATING, PREEMPTED, PREFILL, PREFILL_AND_REST, QUEUE, REST
@@ -15,7 +15,7 @@ from kvmodel.words import say
 
 REQUEST = "the mean request"
 AFTER_FIRST_TOKEN = (GENERATING, PREEMPTED)
-LANE_PX, TOP_PX = 68, 26
+LANE_PX, TOP_PX, BOTTOM_PX = 58, 22, 2
 SHORTEST = 0.002  # of the bar: what is shorter is no more than a line in it
 
 
@@ -49,8 +49,9 @@ def request_strip(parts_s: Mapping[str, float], *, palette: Palette = LIGHT) -> 
     """The bar of `kvmodel.diagnosis.request_times`, its first token marked."""
     bars = {REQUEST: [piece for piece in pieces(parts_s) if piece.seconds > 0]}
     fig = lanes.lane_figure(bars, palette, title="", lane_px=LANE_PX, top_px=TOP_PX)
-    fig.layout["margin"]["b"] = 22
-    fig.layout["height"] = TOP_PX + LANE_PX + 22
+    fig.layout["xaxis"] |= {"showticklabels": False, "showgrid": False}
+    fig.layout["margin"]["b"] = BOTTOM_PX
+    fig.layout["height"] = TOP_PX + LANE_PX + BOTTOM_PX
     lanes.draw_pieces(fig, bars, looks(palette), palette)
     longest = {name: seconds for name, seconds in parts_s.items() if seconds >= SHORTEST * lanes.end_s(bars[REQUEST])}
     lanes.below(fig, REQUEST, parts_text(longest), palette)
@@ -78,8 +79,3 @@ def request_strip_alt(parts_s: Mapping[str, float]) -> str:
         parts=parts_text(parts_s),
         first=format_seconds(first_token_s(parts_s)),
     )
-
-
-def request_strip_points(parts_s: Mapping[str, float]) -> list[series.Row]:
-    """A row a part: when it begins, and how long it takes."""
-    return [{"part": say(piece.name), "start_s": piece.start_s, "seconds": piece.seconds} for piece in pieces(parts_s)]

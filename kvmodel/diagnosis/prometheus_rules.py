@@ -91,10 +91,7 @@ def alerts(names: Mapping[str, str], product: str) -> list[Alert]:
 
 
 def queues(names: Mapping[str, str], product: str, *, can_prefill: bool) -> list[Alert]:
-    """Requests that wait all the time, for KV, for prefill or for a seat, where nothing graver holds.
-
-    Those that are deferred (vLLM), by a load of KV or a budget, are for no one of these.
-    """
+    """Requests that wait all the time, for a load, for prefill, for KV or for a seat, where nothing graver holds."""
     share, high = limit("queue", "waiting_share"), limit("usage", "high")
     waits = f"avg_over_time(kv:waiting_share:ratio[{SHORT}]) >= {share}\nand min_over_time(kv:waiting:sum[{SHORT}]) > 0"
     graver = "".join(
@@ -110,10 +107,18 @@ def queues(names: Mapping[str, str], product: str, *, can_prefill: bool) -> list
     )
     usage = f"avg_over_time(kv:usage:max[{SHORT}])"
     unless_prefill = "\nunless kv:prefill_bound" if can_prefill else ""
-    if "deferred" in names:
-        graver += f"\nunless {sum_of(names['deferred'], product)} >= clamp_min(kv:waiting:sum / 2, 1)"
     summary = "{{ $value | humanizePercentage }} of the requests wait"
-    rows = [
+    rows = []
+    if "deferred" in names:
+        deferred = f"{sum_of(names['deferred'], product)} >= clamp_min(kv:waiting:sum / 2, 1)"
+        rows = [
+            Alert(
+                "KvQueueingForLoad", f"{waits}\nand {deferred}{graver}", "5m", "warning", f"{summary} for a load",
+                "They are deferred: a load of KV from a tier or another engine, a LoRA budget, a grammar.",
+            )
+        ]  # fmt: skip
+        graver += f"\nunless {deferred}"
+    rows += [
         Alert(
             "KvQueueingForMemory", f"{waits}\nand {usage} >= {high}{unless_prefill}{graver}", "5m", "warning",
             f"{summary} for KV",

@@ -50,7 +50,8 @@ def test_the_first_lines_say_what_why_and_which_flag(run, pressed):
     lines = out.splitlines()
     assert lines[0] == "preemption pressure: vLLM V1 (0.20.0 or newer), over 600 s"
     assert lines[1].startswith("40 preemptions per 100 finished requests (400 preemptions, 1,000 finished requests)")
-    assert "     --gpu-memory-utilization 0.95" in lines[:8]
+    assert lines[3].startswith("the preemptions hardly matter to those who wait: at most")
+    assert "     --gpu-memory-utilization 0.95" in lines[:9]
     assert "money" in out
     assert all(len(line) <= 120 for line in lines)
 

@@ -54,8 +54,7 @@ def test_no_part_is_below_zero_and_recomputing_takes_no_more_than_the_stream(fir
 def test_the_strip_marks_the_first_token_and_the_end():
     parts = request_times(KNOWN, of_stream=0.1)
     assert request_strip.first_token_s(parts) == 26.0
-    rows = request_strip.request_strip_points(parts)
-    assert [row["start_s"] for row in rows] == [0.0, 22.0, 25.0, 26.0, 71.0]
+    assert [piece.start_s for piece in request_strip.pieces(parts)] == [0.0, 22.0, 25.0, 26.0, 71.0]
     figure = request_strip.request_strip(parts).to_dict()
     words = [note["text"] for note in figure["layout"]["annotations"]]
     assert "first token 26 s" in words

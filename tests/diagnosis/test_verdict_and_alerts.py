@@ -11,7 +11,7 @@ from tests.helpers.scrapes import FIELD, asleep, from_sources, sglang, trtllm, t
 
 OF_QUEUE = {
     queues.KV: {"KvQueueingForMemory"}, queues.PREFILL: {"KvQueueingForPrefill"},
-    queues.ENTRY: {"KvTurnedAway"}, queues.WAKING: {"KvAsleep"},
+    queues.LOAD: {"KvQueueingForLoad"}, queues.ENTRY: {"KvTurnedAway"}, queues.WAKING: {"KvAsleep"},
 }  # fmt: skip
 OF_VERDICT = {
     causes.STUCK: {"KvStuck"}, causes.HEAD_OF_LINE: {"KvHeadOfLine"}, causes.LIVELOCK: {"KvLivelock"},
@@ -92,6 +92,10 @@ STATES = {  # engine, what it shows first, what changes: verdict and what is wai
         vllm, {"running": 64, "waiting": 40, "usage": 0.2, "finished": 500, "prompt": 300, "output": 300},
         {"finished": 4000}, causes.QUEUEING, queues.UNKNOWN,
     ),
+    "vllm, prefill beside a full pool": (
+        vllm, {"running": 20, "waiting": 900, "usage": 0.95, "prompt": 6000, "output": 2, "finished": 500},
+        {"finished": 3500}, causes.QUEUEING, queues.PREFILL,
+    ),
     "vllm, healthy and idle": (vllm, {"running": 0, "usage": 0.0}, {}, causes.TOO_LITTLE, None),
 }  # fmt: skip
 
@@ -103,6 +107,27 @@ def test_other_engines_and_sizes(state, tmp_path):
     answer = diagnose(before, after, seconds=600)
     assert (answer["verdict"], answer["waits_for"]) == (verdict, cause)
     assert firing(tmp_path, before, after, 600) == alerts_of(answer)
+
+
+def given_up(reason: str, number: int) -> str:
+    own = 'engine="0",model_name="meta-llama/Llama-3.1-8B-Instruct"'
+    return f'vllm:request_success_total{{finished_reason="{reason}",{own}}} {number}\n'
+
+
+HUNG = {"running": 4, "waiting": 20, "usage": 0.5, "finished": 500}
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_clients_that_give_up_do_not_hide_a_server_that_hangs(reason, tmp_path):
+    before, after = (vllm(**HUNG) + given_up(reason, number) for number in (0, 180))
+    answer = diagnose(before, after, seconds=600)
+    assert answer["verdict"] == causes.STUCK
+    assert firing(tmp_path, before, after, 600) == {"KvStuck"}
+
+
+def deferred(number: int) -> str:
+    own = 'engine="0",model_name="meta-llama/Llama-3.1-8B-Instruct"'
+    return f'vllm:num_requests_waiting_by_reason{{{own},reason="deferred"}} {number}\n'
 
 
 ROOM = {"running": 60, "usage": 0.6}
@@ -131,6 +156,10 @@ BESIDES = {  # a page and what stands in it besides, at first and at last; what 
     "asleep with those that ran": (
         vllm(running=5, waiting=1, usage=0.4) + asleep(), vllm(running=5, waiting=1, usage=0.4) + asleep(),
         queues.WAKING, {"KvAsleep"},
+    ),
+    "all that wait are deferred, whatever the pool": (
+        vllm(running=40, waiting=30, usage=0.95, finished=1000) + deferred(30),
+        vllm(running=40, waiting=30, usage=0.95, finished=3000) + deferred(30), queues.LOAD, {"KvQueueingForLoad"},
     ),
     "prompts are computed": (
         vllm(**LONG_PROMPTS, finished=1000) + from_sources(local_compute=8e6),
