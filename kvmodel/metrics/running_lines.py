@@ -48,8 +48,11 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
     if not any(marker in text for marker, _ in READERS):
         return None
     is_cut = len(text) > LONGEST_TEXT
-    cut = (row[:LONGEST_LINE] for row in text[-LONGEST_TEXT:].splitlines()[is_cut:])  # of a long log what comes last
-    rows = [row for row in after_last_start(list(cut)) if READ.search(row)]
+    last = text[-LONGEST_TEXT:]  # of a long log what comes last
+    has_start = START.search(last) is not None
+    wanted = READ_OR_START if has_start else READ
+    rows = [row[:LONGEST_LINE] for row in last.splitlines()[is_cut:] if wanted.search(row)]
+    rows = after_last_start(rows) if has_start else rows
     read_rows = [(place, line) for place, row in enumerate(rows) if (line := line_of(row)) is not None]
     found = [line for _, line in read_rows]
     if not found:
@@ -85,11 +88,9 @@ def read(text: str) -> tuple[Server, Server, float | None] | None:
 
 def after_last_start(rows: list[str]) -> list[str]:
     """The rows after the last start that running lines follow; all where there is none."""
-    starts = [place for place, row in enumerate(rows) if START.search(row)]
-    for place in reversed(starts):
-        if any(line_of(row) is not None for row in rows[place:] if READ.search(row)):
-            return rows[place:]
-    return rows
+    places = range(len(rows) - 1, -1, -1)
+    last = next((place for place in places if line_of(rows[place]) is not None), 0)
+    return rows[next((place for place in range(last, -1, -1) if START.search(rows[place])), 0) :]
 
 
 def last_window(lines: list[Line]) -> list[Line]:
@@ -161,6 +162,7 @@ RETRACTED = re.compile(r"KV cache pool is full\. Retract requests\. #retracted_r
 READ = re.compile(  # of a pasted log a few rows are read, and each is looked at several times
     "|".join((*(re.escape(marker) for marker, _ in READERS), "total_num_cumulative_preemption=", "Retract requests"))
 )
+READ_OR_START = re.compile(f"{READ.pattern}|{START.pattern}")
 
 
 def with_preemptions(

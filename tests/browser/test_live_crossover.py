@@ -221,6 +221,7 @@ def test_it_works_by_keyboard_and_is_heard(page: Page) -> None:
     page.wait_for_url(re.compile("copy_gb_per_s=0.5"))
     expect(page.locator("[role=status]")).to_contain_text("recompute is")
     expect(page.locator(CHART)).to_have_attribute("aria-label", re.compile("recompute is .*GB/s swap would win"))
+    page.wait_for_function("document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'")
     field.press("ArrowRight")
     page.wait_for_url(re.compile("copy_gb_per_s=0.56"))
 
