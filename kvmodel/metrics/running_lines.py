@@ -20,7 +20,7 @@ from kvmodel.metrics.server_state import Engine, Server
 from kvmodel.units import MIB
 from kvmodel.words import say
 
-LONGEST_TEXT = MIB
+LONGEST_TEXT = MIB // 2  # six hours of one engine; the window is a quarter of an hour
 LONGEST_LINE = 4000
 FEWEST = 4  # lines of a window, however far apart
 WINDOW_S = 900.0  # what is said is of now: the rules look back as far

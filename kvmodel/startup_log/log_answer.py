@@ -26,7 +26,7 @@ LLAMA_CPP_BYTES = {  # of a KV value: blocks of 32 values with their scales
     "f16": 2, "f32": 4, "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32, "q4_1": 20 / 32, "q4_0": 18 / 32,
     "iq4_nl": 18 / 32,
 }  # fmt: skip
-MOST_ENGINES, MOST_COMMON = 64, MIB
+MOST_ENGINES, MOST_COMMON = 64, MIB // 4
 PARTITION = re.compile(r"[0-9]{1,4}(?:,[0-9]{1,4}){1,63}")
 ENGINE_OF_LINE = re.compile(r"^.{0,80}?\b(?:EngineCore_|Worker_|)DP([0-9]{1,4})(?![0-9A-Za-z])")
 METRIC = re.compile(
