@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvmodel import catalog
+from kvmodel.diagnosis import plain_report
 from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
 from kvmodel.inputs.case import DEFAULTS, case_from
@@ -68,15 +69,4 @@ def start_up_answer(log: dict[str, Any]) -> dict[str, Any]:
     verdict = START_UP_LOG if log["refused"] is None else STOPPED if log["after_start"] else REFUSED
     reason = log["refused"] or say("lines of an engine's start: none of them says how it runs")
     action = log["mend"] or say("give the text of its /metrics page, or the lines that it prints while it runs")
-    return {
-        "engine": None,
-        "era": None,
-        "versions": None,
-        "verdict": verdict,
-        "reason": reason,
-        "preemptions_per_100": None,
-        "advice": [{"rank": 1, "id": "scrape", "action": action, "flag": "", "buys": ""}],
-        "process": {},
-        "notes": [],
-        "log": log,
-    }
+    return plain_report.without_engine(verdict, reason, action, product=None, process={}, notes=()) | {"log": log}

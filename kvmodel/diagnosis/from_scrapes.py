@@ -136,17 +136,10 @@ def no_engine(scrape: Scrape, kind: scrape_kind.Kind | None, state: Server | Non
     from kvmodel.metrics.server_state import process_of
 
     assert kind is not None
-    return {
-        "engine": kind.product,
-        "era": None,
-        "versions": None,
-        "verdict": kind.verdict,
-        "reason": kind.reason,
-        "preemptions_per_100": None,
-        "advice": [{"rank": 1, "id": "scrape", "action": kind.action, "flag": "", "buys": ""}],
-        "process": process_of(scrape),
-        "notes": list(state.notes if state is not None else scrape.notes),
-    }
+    notes = state.notes if state is not None else scrape.notes
+    return plain_report.without_engine(
+        kind.verdict, kind.reason, kind.action, product=kind.product, process=process_of(scrape), notes=notes
+    )
 
 
 def judge(window: Window, era: Era, seats: float | None, ended_of_all: float | None) -> Findings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kvmodel.diagnosis import advice_numbers
@@ -17,6 +17,23 @@ OTHER_QUEUES = {  # of SGLang: a grammar's, and those of a prefill and a decode 
     "grammar_queue": "grammar", "bootstrap_queue": "bootstrap", "inflight_queue": "in flight",
     "prealloc_queue": "preallocation", "transfer_queue": "transfer", "host_receive_queue": "host receive",
 }  # fmt: skip
+
+
+def without_engine(
+    verdict: str, reason: str, action: str, *, product: str | None, process: Mapping[str, float], notes: Sequence[str]
+) -> dict[str, Any]:
+    """The answer for what holds no engine's metrics: what it is, and what to give in its place."""
+    return {
+        "engine": product,
+        "era": None,
+        "versions": None,
+        "verdict": verdict,
+        "reason": reason,
+        "preemptions_per_100": None,
+        "advice": [{"rank": 1, "id": "scrape", "action": action, "flag": "", "buys": ""}],
+        "process": process,
+        "notes": list(notes),
+    }
 
 
 def over(window: Window) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PART, MOST = 0.1, 0.5  # from here on preemptions are a part of a time, and most of it
+from kvmodel.catalog import assumptions
+
 HARDLY, IN_PART, YES = "hardly", "in part", "yes"
 
 
@@ -58,4 +59,5 @@ def matter(shares: Felt) -> str | None:
     """Whether preemptions matter, in a word; None where no share is known."""
     if shares.most is None:
         return None
-    return YES if shares.most > MOST else IN_PART if shares.most >= PART else HARDLY
+    part, most = (assumptions.value("felt", name, file="diagnosis") for name in ("part", "most"))
+    return YES if shares.most > most else IN_PART if shares.most >= part else HARDLY
