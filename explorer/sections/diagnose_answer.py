@@ -199,8 +199,9 @@ def start(answer: Answer) -> None:
     """What the lines of its start say, where a log was given that has some."""
     if log := answer.get("log"):
         st.header(prose.label("diagnose", "start"))
-        for engine in log["engines"] or [log]:
-            start_log.explain(engine)
+        if "state" in answer:  # else the refusal is the answer itself
+            start_log.refusal(log)
+        start_log.explain(log)
 
 
 def show_all(answer: Answer) -> None:

@@ -40,6 +40,7 @@ def section(case: Case) -> None:
     if text:
         answer = answer_of(text, case)
         if answer is not None:
+            refusal(answer)
             explain(answer)
             loaded_weights(answer)
             values_table(answer)
@@ -70,7 +71,7 @@ def model_of(text: str, case: Case) -> str:
 
 
 def explain(answer: Answer) -> None:
-    """Engine and model, the verdict, bytes per token, and each check."""
+    """Engine and model, whether the figures agree, bytes per token, and each check."""
     engine = kv_pool.log_engine(answer) or prose.label("capacity", "log_unknown_engine")
     against = {"engine": prose.escaped(engine), "model": answer["label"] or ""}
     by_name = catalog.model_id(str(answer["figures"].get("model", ""))) == answer["model"]
@@ -84,11 +85,15 @@ def explain(answer: Answer) -> None:
     checks(answer)
 
 
-def verdict(answer: Answer) -> None:
-    """Why the server did not start, where that is said; and whether the figures can all be true."""
+def refusal(answer: Answer) -> None:
+    """Why the server did not start, or stopped, where that is said."""
     if answer["refused"] is not None:
         words = {name: prose.escaped(answer[name]) for name in ("refused", "mend")}
         st.error(prose.text("capacity", "log_stopped" if answer["after_start"] else "log_refused", words))
+
+
+def verdict(answer: Answer) -> None:
+    """Whether the figures can all be true."""
     if not answer["consistent"]:
         st.error(prose.label("capacity", "log_bad"))
     elif any(mark_of(finding) == "unexplained" for finding in answer["findings"]):
