@@ -20,10 +20,11 @@ from starlette.routing import Route
 from streamlit import config
 
 from explorer import share
-from hosting import health, lean, log, server
+from hosting import health, lean, log, memory, server
 from hosting.charts import Charts
 from hosting.headers import SecurityHeaders
 from hosting.limits import Limits
+from hosting.sessions import Sessions
 from hosting.settings import for_streamlit, read
 from hosting.warm import before_the_first_visitor
 from kvmodel.errors import CaseError
@@ -38,7 +39,7 @@ except CaseError as error:
 for option, value in for_streamlit(settings).items():
     config.set_option(option, value)
 log.set_up(settings.log_level)
-server.one_arena()
+memory.one_arena()
 
 
 @asynccontextmanager
@@ -67,6 +68,11 @@ app = st.App(
         ),
         Middleware(TrustedHostMiddleware, allowed_hosts=settings.hosts, www_redirect=False),
         Middleware(Limits, max_body_bytes=settings.max_body_bytes),
+        Middleware(
+            Sessions,
+            most_of_an_address=settings.max_sessions_per_address,
+            max_body_bytes=settings.max_body_bytes,
+        ),
     ],
 )
 

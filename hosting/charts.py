@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
 
 from starlette.requests import Request
@@ -57,7 +58,8 @@ class Charts:
 
     def __init__(self, most_bytes: int) -> None:
         self._kept = Kept(most_bytes)
-        self._drawing: dict[str, asyncio.Task[bytes]] = {}
+        self._drawing: dict[str, asyncio.Future[bytes]] = {}
+        self._one = ThreadPoolExecutor(1, "charts")  # more would hold up the pages, which have one interpreter with it
 
     async def answer(self, request: Request) -> Response:
         try:
@@ -85,11 +87,11 @@ class Charts:
         if key not in self._drawing:
             if len(self._drawing) >= WAITING:
                 raise Busy
-            task = self._drawing[key] = asyncio.create_task(asyncio.to_thread(draw))
+            task = self._drawing[key] = asyncio.get_running_loop().run_in_executor(self._one, draw)
             task.add_done_callback(lambda done: self._drawn(key, done))
         return await asyncio.shield(self._drawing[key])
 
-    def _drawn(self, key: str, task: asyncio.Task[bytes]) -> None:
+    def _drawn(self, key: str, task: asyncio.Future[bytes]) -> None:
         del self._drawing[key]
         if not task.cancelled() and task.exception() is None:
             self._kept.put(key, task.result())

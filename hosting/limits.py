@@ -10,11 +10,12 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LONGEST_PATH = 2_000
+LONGEST_BODY_S = 30.0  # the largest file at 2.4 Mbit/s
 MESSAGES_AT_ONCE, MESSAGES_PER_S = 10, 4  # of one visitor; a control sends one when it is let go
 
 
 class Limits:
-    """ASGI middleware: no long path, no body above `max_body_bytes`, announced or not, and no flood of messages."""
+    """ASGI middleware: no long path, no body above `max_body_bytes` or that comes slowly, and no flood of messages."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
         self._app = app
@@ -34,12 +35,16 @@ class Limits:
         await self._app(scope, self._counted(receive), send)
 
     def _counted(self, receive: Receive) -> Receive:
-        """A body that was not announced ends, as if the client had gone, where it grows too large."""
-        taken = 0
+        """A body ends, as if the client had gone, where it grows too large without being announced, or takes too long."""
+        taken, end_s, is_whole = 0, time.monotonic() + LONGEST_BODY_S, False
 
         async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, is_whole
+            try:
+                message = await asyncio.wait_for(receive(), None if is_whole else end_s - time.monotonic())
+            except TimeoutError:
+                return {"type": "http.disconnect"}
+            is_whole = not message.get("more_body", False)
             taken += len(message.get("body", b""))
             return {"type": "http.disconnect"} if taken > self._max_body_bytes else message
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 import traceback
 from types import TracebackType
@@ -15,6 +16,7 @@ from kvmodel.units import MS
 requests = logging.getLogger("hosting.requests")
 QUIET = ("/healthz", "/readyz", "/_stcore/health")  # probes come every few seconds
 LONGEST_PATH = 80
+OF_A_VISITOR = re.compile(r"(/(?:_stcore/upload_file|media)/).*", re.DOTALL)  # ids of sessions, and of what they made
 Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
@@ -74,5 +76,10 @@ class RequestLog:
         try:
             await self._app(scope, receive, noted)
         finally:
-            path = scope["path"][:LONGEST_PATH].encode("unicode_escape").decode("ascii")  # one line, whatever it holds
-            requests.info("%s %s %s %.0f ms", scope["method"], path, status, (time.perf_counter() - start) / MS)
+            taken_ms = (time.perf_counter() - start) / MS
+            requests.info("%s %s %s %.0f ms", scope["method"], path_of(scope["path"]), status, taken_ms)
+
+
+def path_of(path: str) -> str:
+    """A path in one line, whatever it holds, without the ids that a visitor's pages were given."""
+    return OF_A_VISITOR.sub(r"\1...", path)[:LONGEST_PATH].encode("unicode_escape").decode("ascii")

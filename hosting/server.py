@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import ctypes
 import os
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 import uvicorn
 
 from hosting import log, replicas
+from hosting.connections import Connection
 from hosting.settings import Settings
 from hosting.warm import before_the_first_visitor
 
-M_ARENA_MAX = -8  # malloc.h
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 BACKLOG = 2048
 STOP_S = 10
@@ -33,12 +34,6 @@ def listening(settings: Settings, port: int) -> socket.socket:
         return socket.create_server((settings.address, port), family=family, backlog=BACKLOG)
     except OSError as error:
         sys.exit(f"{settings.address} port {port} cannot be listened on: {os.strerror(error.errno or 0)}.")
-
-
-def one_arena() -> None:
-    """Keep glibc from an arena of memory for each thread: they do not allocate at once, and hold 5 MB a replica."""
-    with contextlib.suppress(AttributeError, OSError):  # another libc
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def send_at_once() -> None:
@@ -57,17 +52,15 @@ def send_at_once() -> None:
 def run(app: Any, settings: Settings) -> None:
     """Serve until a signal ends it."""
     sockets = [listening(settings, port) for port in settings.ports]
-    if len(sockets) == 1:
-        serve(app, settings, sockets[0])
-    else:
-        before_the_first_visitor()
-        replicas.run(sockets, partial(serve, app, settings))
+    before_the_first_visitor()
+    replicas.run(sockets, partial(serve, app, settings))
 
 
-def serve(app: Any, settings: Settings, opened: socket.socket) -> None:
-    """One replica, in this process."""
+def serve(app: Any, settings: Settings, opened: socket.socket, beat: Callable[[], None]) -> None:
+    """One replica, in this process; it beats as long as the event loop and the threads behind it work."""
     config = uvicorn.Config(
         app,
+        http=Connection,
         ws="websockets-sansio",
         ws_max_size=LONGEST_MESSAGE_BYTES,
         ws_ping_interval=PING_S,
@@ -83,4 +76,18 @@ def serve(app: Any, settings: Settings, opened: socket.socket) -> None:
     )
     url = f"http://{settings.address}:{opened.getsockname()[1]}{settings.prefix}/"
     log.requests.warning("serving on %s by process %s", url, os.getpid())
-    uvicorn.Server(config).run(sockets=[opened])
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(beating(uvicorn.Server(config).serve(sockets=[opened]), beat))
+
+
+async def beating(serving: Awaitable[None], beat: Callable[[], None]) -> None:
+    """Serve, with a beat every BEAT_S."""
+
+    async def beat_on() -> None:
+        while True:
+            await asyncio.to_thread(beat)
+            await asyncio.sleep(replicas.BEAT_S)
+
+    beats = asyncio.create_task(beat_on())
+    await serving
+    beats.cancel()

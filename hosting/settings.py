@@ -77,6 +77,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = setting((), HOSTS)
     frame_ancestors: tuple[str, ...] = setting(("'self'",), ANCESTORS)
     max_connections: int = setting(1000, whole(10, 100_000))
+    max_sessions_per_address: int = setting(200, whole(1, 100_000))
     max_body_bytes: int = setting(9_000_000, whole(1_000, 100_000_000))
     picture_cache_bytes: int = setting(32_000_000, whole(0, 1_000_000_000))
     log_level: str = setting("info", LOG_LEVEL)

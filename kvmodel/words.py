@@ -20,6 +20,11 @@ def speak(translations: Mapping[str, str]) -> None:
     _spoken.set(translations)
 
 
+def spoken() -> Mapping[str, str]:
+    """The texts that :func:`speak` was given last."""
+    return _spoken.get()
+
+
 def say(english: str, **values: Any) -> str:
     """A text in the language that is spoken, with its `{named}` values filled in.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import choice, language, model_list, prose, to_top
+from explorer import aside, choice, language, model_list, prose, to_top
 from kvmodel.catalog import gpu_ids
 from kvmodel.diagnosis import from_prometheus, from_scrapes
 from kvmodel.diagnosis.served import ServerFacts
@@ -121,8 +121,9 @@ def read() -> dict[str, Any]:
     first, second = (scrape_text(state["source"], field) for field in SCRAPE_FIELDS[:2])
     if not first:
         raise CaseError(prose.text("diagnose", "nothing"))
-    return from_scrapes.diagnose(
-        first, second or None, seconds=state["seconds"] if second else None, facts=server_facts()
+    texts = (first, second) if second else (first,)
+    return aside.result_of(
+        from_scrapes.diagnose, texts, seconds=state["seconds"] if second else None, facts=server_facts()
     )
 
 

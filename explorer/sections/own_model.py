@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import choice, controls, prose, show
+from explorer import aside, choice, controls, prose, show
 from kvmodel import catalog
 from kvmodel.catalog import custom_model
 from kvmodel.errors import CaseError
@@ -99,9 +99,10 @@ def file_content() -> tuple[bytes | str, str]:
 def reading_of(content: bytes | str, name: str) -> Reading:
     """Raises ConfigRefused, one sentence."""
     state = st.session_state
-    reading = config_file.read_text(
-        content, name=name, assume_defaults=bool(state[ASSUME]), draft_layers=int(state[DRAFTS] or 0)
-    )
+    reading = aside.result_of(
+        config_file.read_text, (content,),
+        name=name, assume_defaults=bool(state[ASSUME]), draft_layers=int(state[DRAFTS] or 0),
+    )  # fmt: skip
     label = (state.get(NAME) or "").strip()
     if label or reading.model.label == UNNAMED:
         return config_file.with_label(reading, label or reading.model_type)

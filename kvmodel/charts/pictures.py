@@ -24,6 +24,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 WIDTH_PX = 900
 PNG_SCALE = 2  # pixels a CSS pixel: sharp in a printed page or on a dense screen
 START_S, DRAW_S, KEEP_OPEN_S = 30.0, 20.0, 300.0
+NICE = 10
 INSTEAD = "the .html and .csv files need neither"
 
 
@@ -80,8 +81,13 @@ class Browser:
         self._turn = asyncio.Lock()
         self._closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="pictures", daemon=True).start()
+        threading.Thread(target=self._run, name="pictures", daemon=True).start()
         atexit.register(self.close)
+
+    def _run(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):  # Linux: the browser that this thread starts comes last
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        self._loop.run_forever()
 
     @property
     def is_open(self) -> bool:

@@ -88,7 +88,7 @@ def kib(held: list[str], name: str) -> int:
 
 def test_one_that_cannot_live_is_not_started_without_pause() -> None:
     sockets = "[socket.socket(), socket.socket()]"
-    script = f"import socket, sys; from hosting import replicas; replicas.run({sockets}, lambda _: sys.exit(3))"
+    script = f"import socket, sys; from hosting import replicas; replicas.run({sockets}, lambda *_: sys.exit(3))"
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert "ended with 3: started again" in process.stderr.readline()
     time.sleep(3)

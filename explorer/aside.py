@@ -1,0 +1,82 @@
+"""Work on a large text in a process of its own: it holds up no other visitor, and ends after some seconds.
+
+`python -m explorer.aside` is that process: it takes what to call from its input and writes what came of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kvmodel import words
+from kvmodel.errors import CaseError
+from kvmodel.units import GIB, KB
+from kvmodel.words import say
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parent.parent
+LARGE_BYTES = 100 * KB  # a tenth of a second; a process of its own takes half a second to start
+LONGEST_S = 20
+MOST_BYTES = 2 * GIB  # of its address space
+NICE = 10
+_one_at_a_time = threading.Lock()
+
+
+def result_of(work: Callable[..., T], texts: tuple[str | bytes, ...], **named: Any) -> T:
+    """What `work` makes of the texts, here where they are short. Raises CaseError, one sentence.
+
+    `work`, a function of a module, what it is given and what it gives have to be such as pickle takes.
+    """
+    if sum(map(len, texts)) < LARGE_BYTES:
+        return work(*texts, **named)
+    order = pickle.dumps((work, texts, named, dict(words.spoken())))
+    if not _one_at_a_time.acquire(timeout=LONGEST_S):
+        raise CaseError(say("The server reads other large texts: try again in a while."))
+    try:
+        process = subprocess.run(
+            [sys.executable, "-m", "explorer.aside"],
+            input=order, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, timeout=LONGEST_S, check=True,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CaseError(say("Reading took longer than {most} s: give less of the text.", most=LONGEST_S)) from None
+    except subprocess.CalledProcessError:
+        raise CaseError(say("Reading took more memory than there is: give less of the text.")) from None
+    finally:
+        _one_at_a_time.release()
+    result, refusal = pickle.loads(process.stdout)  # of a process that this one started, from the app's own code
+    if refusal is not None:
+        raise CaseError(refusal)
+    answer: T = result
+    return answer
+
+
+def answer(order: bytes) -> bytes:
+    """The result, or the sentence of a refusal."""
+    work, texts, named, translations = pickle.loads(order)
+    words.speak(translations)
+    try:
+        return pickle.dumps((work(*texts, **named), None))
+    except CaseError as error:
+        return pickle.dumps((None, str(error)))
+
+
+def bound() -> None:
+    """Keep this process from taking what visitors need."""
+    os.nice(NICE)
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S))
+
+
+if __name__ == "__main__":
+    bound()
+    sys.stdout.buffer.write(answer(sys.stdin.buffer.read()))
