@@ -27,8 +27,8 @@ LOOK_S = 0.25
 BEAT_S, HUNG_S = 0.5, 5.0  # a beat comes; none came
 START_S = 30.0  # until the first
 SHORT_LIFE_S = 10.0
-PAUSE_S = 1.0  # before one that lived shortly is started again
-MOST_SHORT_LIVES = 5  # in a row: then it cannot live
+PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # before one that lived shortly is started again, each time longer
+MOST_SHORT_LIVES = 4  # in a row, of each: then none can live
 LONGEST_END_S = 12  # what a replica may take to end, its visitors' requests with it
 COUNT = struct.Struct("Q")
 Serve = Callable[[socket.socket, Callable[[], None]], None]
@@ -54,10 +54,6 @@ class Replica:
         """Called in the process."""
         self.beats[: COUNT.size] = COUNT.pack(COUNT.unpack(self.beats[: COUNT.size])[0] + 1)
 
-    def has_lived(self, now_s: float) -> bool:
-        """Whether it is past the time in which one ends that cannot live."""
-        return self.pid is not None and now_s - self.start_s >= SHORT_LIFE_S
-
     def is_hung(self, now_s: float) -> bool:
         count = COUNT.unpack(self.beats[: COUNT.size])[0]
         if count != self.seen_beats:
@@ -68,8 +64,8 @@ class Replica:
 def run(sockets: Sequence[socket.socket], serve: Serve) -> None:
     """One process a socket, in which `serve` runs and beats; returns when a signal has ended all of them.
 
-    A second signal, or LONGEST_END_S after the first, kills those that are left. Ends with one sentence where a
-    replica cannot live and no other does.
+    A second signal, or LONGEST_END_S after the first, kills those that are left. Ends with one sentence where no
+    replica can live.
     """
     replicas = [Replica(opened, mmap.mmap(-1, COUNT.size)) for opened in sockets]
     ending = False
@@ -107,7 +103,7 @@ def run(sockets: Sequence[socket.socket], serve: Serve) -> None:
         living = [replica for replica in replicas if replica.pid is not None]
         if ending and not living:
             return
-        if not ending and cannot_live(replicas, now_s):
+        if not ending and all(replica.short_lives >= MOST_SHORT_LIVES for replica in replicas):
             end()
             sys.exit(f"no replica lives for {SHORT_LIFE_S:.0f} s, {MOST_SHORT_LIVES} tries: its log lines say why.")
         last_look_s = now_s
@@ -133,16 +129,9 @@ def look_after(replica: Replica, now_s: float, *, was_away: bool, ending: bool) 
         return
     lived_shortly = now_s - replica.start_s < SHORT_LIFE_S
     replica.short_lives = replica.short_lives + 1 if lived_shortly else 0
-    replica.start_s = now_s + PAUSE_S * lived_shortly
+    replica.start_s = now_s + min(PAUSE_S * replica.short_lives, LONGEST_PAUSE_S)
     code = os.waitstatus_to_exitcode(status)
     log.requests.error("the replica on port %s ended with %s: started again", replica.port, code)
-
-
-def cannot_live(replicas: Sequence[Replica], now_s: float) -> bool:
-    """Whether one has ended too often, too soon, while no other has lived for long."""
-    return any(replica.short_lives >= MOST_SHORT_LIVES for replica in replicas) and not any(
-        replica.has_lived(now_s) for replica in replicas
-    )
 
 
 def send(replica: Replica, number: signal.Signals) -> None:

@@ -349,7 +349,10 @@ class TestCommands:
 
 
 def test_locks_pin_and_hash_every_requirement() -> None:
-    for requirements, lock in (("requirements.txt", run.APP_LOCK), ("requirements-dev.txt", run.TEST_LOCK)):
+    for requirements, lock in (
+        ("requirements.txt", run.APP_LOCK), ("requirements-pictures.txt", "requirements-pictures.lock"),
+        ("requirements-dev.txt", run.TEST_LOCK),
+    ):  # fmt: skip
         locked = (run.ROOT / lock).read_text()
         wanted = [line for line in (run.ROOT / requirements).read_text().splitlines() if "==" in line]
         assert wanted

@@ -150,20 +150,27 @@ def test_a_large_body_is_refused(site: Site) -> None:
     assert answer.status == 413
 
 
-def test_charts_are_limited_for_one_address(site: Site) -> None:
-    statuses = [site.get("/kv/charts/timeline.csv").status for _ in range(60)]
-    assert statuses[0] == 200
-    assert 503 in statuses
+@pytest.mark.parametrize(("path", "method", "first"), [
+    ("charts/timeline.csv", "GET", 200), ("_stcore/upload_file/a/b", "PUT", 403), ("kv_size/_stcore/stream", "GET", 400),
+])  # fmt: skip
+def test_what_costs_more_is_limited_for_one_address(site: Site, path: str, method: str, first: int) -> None:
+    statuses = [ask(f"http://127.0.0.1:{site.port}/kv/{path}", HOST, method).status for _ in range(90)]
+    assert statuses[0] == first
+    assert 429 in statuses
     assert site.get("/kv/").status == 200, "the pages stay open"
 
 
-def test_nginx_logs_no_query(site: Site) -> None:
+def test_nginx_logs_nothing_of_a_visitor(site: Site) -> None:
     def written() -> str:
         return "".join(path.read_text() for path in site.folder.glob("*.log"))
 
-    site.get("/kv/roofline?tokens=777777")
+    for path in ("media/1234567.csv", "_stcore/upload_file/1234567/7654321", "roofline?tokens=777777"):
+        site.get(f"/kv/{path}")
     wait_for(lambda: "/kv/roofline" in written())
-    assert "777777" not in written()
+    assert "/kv/media/... " in written()
+    assert "/kv/_stcore/upload_file/... " in written()
+    for given in ("777777", "1234567", "7654321", "127.0.0.1"):
+        assert given not in written()
 
 
 def test_the_other_replica_serves_the_same_link_when_one_is_killed(site: Site) -> None:

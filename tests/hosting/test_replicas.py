@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hosting import replicas
 from tests.helpers.machine import free_port, free_ports, runs, wait_for
 from tests.helpers.replicas import ROOT, Replica, visit, wait_until_ready
 from tests.hosting.conftest import Start
@@ -53,6 +56,48 @@ def test_one_that_is_killed_comes_back_and_the_other_goes_on(pair: tuple[Replica
     assert "tokens" not in first.log.read_text()
 
 
+def test_one_that_hangs_is_ended_and_its_visitors_go_on(pair: tuple[Replica, Replica]) -> None:
+    first, second = pair
+    before = visit(first.port, QUERY, page="crossover")
+    hung, other = (processes(pair)[replica.port] for replica in pair)
+    os.kill(hung, signal.SIGSTOP)
+    start_s = time.monotonic()
+    assert visit(first.port, QUERY, page="crossover").charts == before.charts, "it waited in the socket's line"
+    assert time.monotonic() - start_s < 3 * replicas.HUNG_S
+    assert not runs(hung)
+    assert processes(pair)[second.port] == other
+    assert f"the replica on port {first.port} has not moved for 5 s: ended" in first.log.read_text()
+
+
+class TestWhatIsHung:
+    def at(self, beats: int = 0, seen_s: float = 100.0) -> replicas.Replica:
+        replica = replicas.Replica(socket.socket(), mmap.mmap(-1, 8), pid=1, seen_s=seen_s)
+        for _ in range(beats):
+            replica.beat()
+        return replica
+
+    @pytest.mark.parametrize(("now_s", "hung"), [(105.0, False), (105.01, True)])
+    def test_from_both_sides(self, now_s: float, hung: bool) -> None:
+        assert self.at().is_hung(now_s) is hung
+        assert not self.at(beats=1).is_hung(now_s), "it beat since"
+
+    def test_not_where_there_is_no_process(self) -> None:
+        replica = self.at()
+        replica.pid = None
+        assert not replica.is_hung(999.0)
+
+    def test_not_where_this_process_was_away_as_well(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        sent: list[object] = []
+        monkeypatch.setattr(replicas, "send", lambda _, number: sent.append(number))
+        monkeypatch.setattr(os, "waitpid", lambda *_: (0, 0))
+        replicas.look_after(self.at(), 999.0, was_away=True, ending=False)
+        assert sent == []
+        replicas.look_after(self.at(), 999.0, was_away=False, ending=True)
+        assert sent == []
+        replicas.look_after(self.at(), 999.0, was_away=False, ending=False)
+        assert sent == [signal.SIGKILL]
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -9)])
 def test_all_end_together(pair: tuple[Replica, Replica], sent: signal.Signals, code: int) -> None:
     first, _ = pair
@@ -86,16 +131,36 @@ def kib(held: list[str], name: str) -> int:
     return sum(int(number) for text in held for number in re.findall(rf"^{name}: +(\d+) kB", text, re.MULTILINE))
 
 
-def test_one_that_cannot_live_is_not_started_without_pause() -> None:
-    sockets = "[socket.socket(), socket.socket()]"
-    script = f"import socket, sys; from hosting import replicas; replicas.run({sockets}, lambda *_: sys.exit(3))"
+def run_two(serve: str, seconds: float | None = None) -> tuple[int, str]:
+    """Exit status and log of two replicas, each of which does `serve`; a signal ends them after some seconds."""
+    script = (
+        "import socket, sys, time; from hosting import replicas\n"
+        f"def serve(opened, beat):\n    {serve}\n"
+        "first, second = socket.create_server(('127.0.0.1', 0)), socket.create_server(('127.0.0.1', 0))\n"
+        "replicas.run([first, second], serve)"
+    )
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    assert "ended with 3: started again" in process.stderr.readline()
-    time.sleep(3)
-    process.terminate()
+    if seconds is not None:
+        time.sleep(seconds)
+        process.terminate()
     _, written = process.communicate(timeout=WAIT_S)
-    assert process.returncode == 0
-    assert 1 <= written.count("ended with 3: started again") <= 5
+    return process.returncode, written
+
+
+def test_none_that_can_live_ends_the_start_with_a_sentence() -> None:
+    code, written = run_two("sys.exit(3)")
+    assert code == 1
+    assert written.splitlines()[-1] == "no replica lives for 10 s, 4 tries: its log lines say why."
+    assert written.count("ended with 3") == 8
+    assert "Traceback" not in written
+
+
+def test_one_that_cannot_live_is_started_with_pauses_beside_one_that_can() -> None:
+    serve = "[beat() or time.sleep(.1) for _ in range(200)] if opened is first else sys.exit(3)"
+    code, written = run_two(serve, seconds=8)
+    assert code == 0
+    assert written.count("ended with 3") == 4, "after 0, 1, 3 and 6 s"
+    assert "no replica" not in written
 
 
 def test_streamlit_runs_one_alone() -> None:
