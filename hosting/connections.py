@@ -38,7 +38,7 @@ class Connection(H11Protocol):
             _used_s[self] = self.loop.time()
             _used_s.move_to_end(self)
         super().data_received(data)
-        if self.transport.get_protocol() is not self:  # it has become a websocket
+        if not isinstance(self.transport.get_protocol(), Connection):  # it has become a websocket
             self._forget()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -35,7 +35,7 @@ class Limits:
         await self._app(scope, self._counted(receive), send)
 
     def _counted(self, receive: Receive) -> Receive:
-        """A body ends, as if the client had gone, where it grows too large without being announced, or takes too long."""
+        """A body ends, as if the client had gone, where it grows too large unannounced, or takes too long."""
         taken, end_s, is_whole = 0, time.monotonic() + LONGEST_BODY_S, False
 
         async def counted() -> Message:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse
@@ -40,7 +40,7 @@ TOO_MUCH = "the files of this {holder} would have {size:.0f} MB; allowed: {most:
 
 @dataclass(eq=False)
 class Session:
-    """A session of Streamlit's: who opened it, from where, its page, and bytes by the id of each file, 0 before it came."""
+    """A session of Streamlit's: who opened it, from where, its page, and the bytes of each file, 0 before it came."""
 
     owner: bytes
     address: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -81,8 +83,16 @@ class Replica:
             self.kill()
 
     def kill(self) -> None:
+        """At once, with the processes that it holds, so that none is started again."""
+        pid = self.process.pid
+        children: list[str] = []
+        with suppress(OSError):  # not on Linux
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         self.process.kill()
         self.process.wait(STOP_S)
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
 
 
 def wait_until_ready(replica: Replica) -> None:

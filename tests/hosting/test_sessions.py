@@ -121,7 +121,7 @@ def test_messages_that_no_page_sends_are_left_out(replica: Replica) -> None:
 
 class TestWhichMessagesAreTaken:
     def test_of_all_that_the_protocol_has(self) -> None:
-        kinds = [each for each in BackMsg.DESCRIPTOR.oneofs_by_name["type"].fields]
+        kinds = list(BackMsg.DESCRIPTOR.oneofs_by_name["type"].fields)
         taken = set()
         for each in kinds:
             message = BackMsg()
@@ -141,7 +141,12 @@ class TestWhichMessagesAreTaken:
 
     @pytest.mark.parametrize(
         ("operation", "taken"),
-        [("deferred_file", True), ("dataframe_chunk", True), ("install_skills", False), ("dismiss_skills_nudge", False)],
+        [
+            ("deferred_file", True),
+            ("dataframe_chunk", True),
+            ("install_skills", False),
+            ("dismiss_skills_nudge", False),
+        ],
     )
     def test_operations(self, operation: str, taken: bool) -> None:
         message = BackMsg()
