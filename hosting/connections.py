@@ -63,7 +63,7 @@ class Connection(H11Protocol):
             self.pause.cancel()
 
     def _end_without_request(self) -> None:
-        if self.cycle is None:
+        if self.is_idle:
             self.transport.close()
 
     def _forget(self) -> None:
