@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -284,4 +286,5 @@ ATTACKS: dict[str, Attack] = {
 }  # fmt: skip
 
 if __name__ == "__main__":
+    threading.Timer(float(sys.argv[3]) + 1, os._exit, (0,)).start()  # whatever a client still waits for
     asyncio.run(ATTACKS[sys.argv[1]](int(sys.argv[2]), float(sys.argv[3])))
