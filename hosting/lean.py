@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import deque
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import streamlit
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from hosting import log
 
 WRITTEN_FOR = "1.67.0"
 FLUSH_S = 0.01
 LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a simulation or a question to another server may take much longer
+LONGEST_LONG_TURN_S = 10.0
+SLOW_FOR_S, MOST_SLOW = 10.0, 1000
 
 
 def spare_work() -> None:
@@ -39,50 +44,94 @@ def spare_work() -> None:
 
 
 class Turn:
-    """What one thread has at a time, in the order of asking; who keeps it too long goes on beside the next one."""
+    """What one thread has at a time; who keeps it too long goes on beside the next one.
+
+    Those of one address have it in the order of asking; of several addresses each has it once before one has it again.
+    """
 
     def __init__(self, longest_s: float = LONGEST_TURN_S) -> None:
         self._longest_s = longest_s
-        self._line: deque[threading.Event] = deque()
-        self._line_is_changed = threading.Lock()
+        self._lines: OrderedDict[str, deque[threading.Event]] = OrderedDict()  # by address, the next one first
+        self._next: threading.Event | None = None
+        self._lines_are_changed = threading.Lock()
         self._taken = threading.Lock()
 
+    @property
+    def waiting(self) -> int:
+        with self._lines_are_changed:
+            return sum(map(len, self._lines.values())) + (self._next is not None)
+
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def taken(self, address: str = "") -> Iterator[None]:
         first = threading.Event()
-        self._line_up(first)
+        with self._lines_are_changed:
+            self._lines.setdefault(address, deque()).append(first)
+            if self._next is None:
+                self._choose()
         first.wait()
         mine = self._taken
         if not mine.acquire(timeout=self._longest_s):
             mine = self._taken = threading.Lock()
             mine.acquire()
-        self._leave_the_line()
+        with self._lines_are_changed:
+            self._choose()
         try:
             yield
         finally:
             mine.release()
 
-    def _line_up(self, first: threading.Event) -> None:
-        with self._line_is_changed:
-            self._line.append(first)
-            self._line[0].set()
+    def _choose(self) -> None:
+        """Who is next; that one's address goes behind all others."""
+        self._next = None
+        if self._lines:
+            address, line = self._lines.popitem(last=False)
+            self._next = line.popleft()
+            self._next.set()
+            if line:
+                self._lines[address] = line
 
-    def _leave_the_line(self) -> None:
-        with self._line_is_changed:
-            self._line.popleft()
-            if self._line:
-                self._line[0].set()
+
+class Turns:
+    """One turn for pages, and one beside it for sessions whose pages took long of late: of these one runs at a time."""
+
+    def __init__(self) -> None:
+        self._short, self._long = Turn(), Turn(LONGEST_LONG_TURN_S)
+        self._slow_until_s: OrderedDict[str, float] = OrderedDict()  # by session
+
+    @contextmanager
+    def taken(self, session_id: str, address: str) -> Iterator[None]:
+        is_slow = time.monotonic() < self._slow_until_s.get(session_id, 0.0)
+        with (self._long if is_slow else self._short).taken(address):
+            begun_s = time.thread_time()
+            try:
+                yield
+            finally:
+                if time.thread_time() - begun_s > LONGEST_TURN_S:
+                    self._slow_until_s[session_id] = time.monotonic() + SLOW_FOR_S
+                    self._slow_until_s.move_to_end(session_id)
+                    if len(self._slow_until_s) > MOST_SLOW:
+                        self._slow_until_s.popitem(last=False)
+
+
+def asked_by() -> tuple[str, str]:
+    """Session and address of the visitor whose page runs in this thread; empty where there is none."""
+    context = get_script_run_ctx(suppress_warning=True)
+    if context is None or not runtime.exists():
+        return "", ""
+    client = runtime.get_instance().get_client(context.session_id)
+    asked = client.client_context if client else None
+    return context.session_id, (asked.remote_ip or "") if asked else ""
 
 
 def one_script_at_a_time() -> None:
     """Have every run of a page's script wait for its turn."""
     from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 
-    run, turn = ScriptRunner._run_script, Turn()
+    run, turns = ScriptRunner._run_script, Turns()
 
     @functools.wraps(run)
     def in_turn(self: Any, *args: Any, **named: Any) -> None:
-        with turn.taken():
+        with turns.taken(*asked_by()):
             run(self, *args, **named)
 
     ScriptRunner._run_script = in_turn  # type: ignore[method-assign]

@@ -12,7 +12,8 @@ import kvmodel
 from explorer.frame import warm_up
 
 IMPORTED_LATE = (
-    "PIL.Image", "anyio._backends._asyncio", "plotly.offline", "streamlit.emojis", "streamlit.web.bootstrap", "uvloop",
+    "PIL.Image", "anyio._backends._asyncio", "kaleido", "plotly.offline", "streamlit.emojis",
+    "streamlit.web.bootstrap", "uvloop",
 )  # fmt: skip
 WITH_PANDAS = "kvmodel.frames"  # of no page: it is imported where a table to sort is shown
 

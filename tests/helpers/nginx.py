@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import subprocess
 import time
 import urllib.request
@@ -13,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "hosting"
 START_S, STOP_S = 10, 10
 AROUND = """
-daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1; worker_rlimit_nofile 8192;
+user {user}; daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1; worker_rlimit_nofile 8192;
 events {{ worker_connections 4096; }}
 http {{
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
@@ -29,12 +30,13 @@ def running(program: str, folder: Path, port: int, replicas: Sequence[int]) -> I
     folder.chmod(0o755)
     example = (EXAMPLES / "kv-explorer.nginx.conf").read_text()
     places = {"listen      80;": f"listen 127.0.0.1:{port};", "/var/log/nginx/": f"{folder}/"}
+    places["/var/cache/nginx-kv-explorer"] = f"{folder}/cache"
     places |= {f"127.0.0.1:{8501 + at} max_fails": f"127.0.0.1:{own} max_fails" for at, own in enumerate(replicas)}
     for written, here in places.items():
         assert written in example
         example = example.replace(written, here)
     (folder / "site.conf").write_text(example)
-    (folder / "nginx.conf").write_text(AROUND.format(folder=folder))
+    (folder / "nginx.conf").write_text(AROUND.format(folder=folder, user=getpass.getuser()))
     with (folder / "start.log").open("wb") as log:
         process = subprocess.Popen([program, "-c", str(folder / "nginx.conf")], stderr=log)
     try:

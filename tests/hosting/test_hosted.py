@@ -230,7 +230,7 @@ class TestChartsByAddress:
 
     def test_drawings_that_wait_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def slow(name: str, suffix: str, case: Case) -> bytes:
-            time.sleep(0.5)
+            time.sleep(0.1)
             return b"drawn"
 
         monkeypatch.setattr(by_address, "drawn", slow)

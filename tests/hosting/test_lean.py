@@ -98,12 +98,64 @@ def test_turns_come_in_the_order_of_asking() -> None:
         threads = [threading.Thread(target=one, args=(number,)) for number in range(20)]
         for number, thread in enumerate(threads):
             thread.start()
-            while len(turn._line) <= number:
+            while turn.waiting <= number:
                 time.sleep(0.001)
             asked.append(number)
     for thread in threads:
         thread.join(10)
     assert served == asked
+
+
+def test_one_address_does_not_hold_up_another() -> None:
+    turn, served = lean.Turn(longest_s=60), []
+
+    def one(address: str) -> None:
+        with turn.taken(address):
+            served.append(address)
+
+    with turn.taken("a"):
+        threads = [threading.Thread(target=one, args=(address,)) for address in "aaaaaabbc"]
+        for number, thread in enumerate(threads):
+            thread.start()
+            while turn.waiting <= number:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join(10)
+    assert "".join(served) == "aabcabaaa", "the first was already chosen; then one of each in turn"
+
+
+def test_sessions_that_take_long_share_a_turn_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean, "LONGEST_TURN_S", 0.02)
+    monkeypatch.setattr(lean, "SLOW_FOR_S", 0.3)
+    turns = lean.Turns()
+
+    def work(seconds: float) -> None:
+        end_s = time.thread_time() + seconds
+        while time.thread_time() < end_s:
+            pass
+
+    for session_id in ("slow", "slower"):
+        with turns.taken(session_id, ""):
+            work(0.03)
+    with turns.taken("idle", ""):
+        time.sleep(0.03)  # it waits, which takes nobody's time
+    with turns.taken("slow", ""):
+        assert (turns._long._taken.locked(), turns._short._taken.locked()) == (True, False)
+        with turns.taken("idle", ""):
+            assert turns._short._taken.locked()
+    time.sleep(0.31)
+    with turns.taken("slow", ""):
+        assert turns._short._taken.locked(), "it has not been slow for a while"
+
+
+def test_few_sessions_are_remembered_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean, "LONGEST_TURN_S", -1.0)
+    monkeypatch.setattr(lean, "MOST_SLOW", 3)
+    turns = lean.Turns()
+    for number in range(5):
+        with turns.taken(f"s{number}", ""):
+            pass
+    assert list(turns._slow_until_s) == ["s2", "s3", "s4"]
 
 
 def test_nobody_waits_for_a_long_script_to_end() -> None:
