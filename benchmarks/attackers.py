@@ -6,7 +6,9 @@ They are what benchmarks.attacks runs beside its visitors, on this machine alone
 from __future__ import annotations
 
 import asyncio
+import base64
 import gzip
+import hashlib
 import os
 import random
 import sys
@@ -36,7 +38,8 @@ PASTES = {
 
 def replica_cookie(number: int) -> str:
     """nginx's own, by which it chooses a replica, and Streamlit's."""
-    return f"kv_replica={number:032X}; _streamlit_xsrf=2|00000000|{number:032x}|1"
+    own = hashlib.sha256(str(number).encode()).digest()[:16]
+    return f"kv_replica={base64.b64encode(own).decode()}; _streamlit_xsrf=2|00000000|{own.hex()}|1"
 
 
 @asynccontextmanager
