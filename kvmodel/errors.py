@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvmodel.words import say
 
 LONGEST_ECHO = 40  # of a bad value that an error repeats
+LONGEST_PATH = 200
 
 
 class CaseError(ValueError):
@@ -28,6 +29,14 @@ def quoted(given: object) -> str:
     except ValueError:  # Python prints no whole number of more than 4,300 digits
         text = say("a number of thousands of digits")
     return repr(text[:LONGEST_ECHO])
+
+
+def unusable(what: str, path: object, error: Exception, verb: str = "read") -> CaseError:
+    """The refusal of a file that cannot be read or written; a long path is cut."""
+    shown = str(path)
+    reason = "no file is named" if not shown else getattr(error, "strerror", None) or error
+    cut_off = "..." if len(shown) > LONGEST_PATH else ""
+    return CaseError(f"{what}: {shown[:LONGEST_PATH] + cut_off!r} cannot be {verb}: {reason}")
 
 
 class CatalogError(CaseError):

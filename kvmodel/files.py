@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kvmodel.errors import CaseError
+from kvmodel.errors import unusable
 from kvmodel.units import MIB, format_bytes
 
 DATA = Path(__file__).parent / "data"
@@ -34,8 +34,7 @@ def write(path: str, content: str | bytes) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CaseError(f"-o: {path!r} cannot be written: {reason}") from None
+        raise unusable("-o", path, error, "written") from None
 
 
 def current_umask() -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvmodel.diagnosis import from_scrapes, grafana, prometheus_rules, promql
 from kvmodel.diagnosis.served import ServerFacts
-from kvmodel.errors import LONGEST_ECHO, CaseError
+from kvmodel.errors import CaseError, unusable
 from kvmodel.metrics import metric_names
 from kvmodel.metrics.exposition import LONGEST_TEXT
 
@@ -20,12 +20,13 @@ def read_file(path: str, what: str) -> bytes:
     """The bytes of a file, or of standard input for "-". Raises CaseError where it cannot be read."""
     try:
         if path == "-":
+            if sys.stdin is None:
+                raise CaseError(f"{what}: '-' given, and standard input is closed; allowed: a file, or text by a pipe")
             return sys.stdin.buffer.read(LONGEST_TEXT + 1)
         with Path(path).open("rb") as file:
             return file.read(LONGEST_TEXT + 1)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CaseError(f"{what}: {path[:LONGEST_ECHO]!r} cannot be read: {reason}") from None
+        raise unusable(what, path, error) from None
 
 
 def server_facts(inputs: Inputs) -> ServerFacts:

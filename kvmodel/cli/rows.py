@@ -13,7 +13,7 @@ from typing import Any
 
 from kvmodel import files
 from kvmodel.cli import answers
-from kvmodel.errors import CaseError, CatalogError
+from kvmodel.errors import CaseError, CatalogError, unusable
 from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import resolve
@@ -51,7 +51,7 @@ def _text(path: str) -> str:
     except UnicodeDecodeError:
         raise CaseError(f"--rows: {path!r} is not UTF-8 text; allowed: a CSV file") from None
     except (OSError, ValueError) as error:
-        raise CaseError(f"--rows: {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise unusable("--rows", path, error) from None
 
 
 def _read(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvmodel import files
-from kvmodel.errors import LONGEST_ECHO, CaseError, refused
+from kvmodel.errors import LONGEST_ECHO, CaseError, refused, unusable
 from kvmodel.limits import Limits, number, one_of, switch, whole
 from kvmodel.scheduler import loop
 from kvmodel.scheduler.clock import StepCount
@@ -81,7 +81,7 @@ def read(path: str) -> tuple[Settings, Requests]:
     try:
         text = files.read_text(path)
     except OSError as error:
-        raise CaseError(f"file: {path}: cannot be read: {error.strerror}") from None
+        raise unusable("file", path, error) from None
     except (UnicodeDecodeError, ValueError):
         raise CaseError(f"file: {path[:100]!r} given; allowed: a JSON file of UTF-8 text") from None
     try:

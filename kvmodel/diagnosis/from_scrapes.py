@@ -67,7 +67,7 @@ def diagnose(
     if seconds is not None:
         questions.INPUTS["seconds"].limits.require("seconds", seconds)
     late = read(second, "SCRAPE2")
-    before, after = server(early), server(late)
+    before, after = server(early), server(late, "SCRAPE2")
     for scrape, state, what in ((early, before, "SCRAPE"), (late, after, "SCRAPE2")):
         if (kind := scrape_kind.not_an_engine(scrape, state)) is not None:
             texts = {"what": what, "reason": kind.reason}

@@ -8,7 +8,7 @@ from typing import Any
 from kvmodel.diagnosis import advice_numbers
 from kvmodel.diagnosis.findings import Findings
 from kvmodel.inputs.case import Case
-from kvmodel.metrics.server_state import Engine, Server, share_of_one
+from kvmodel.metrics.server_state import Engine, Server
 from kvmodel.metrics.server_window import Window
 from kvmodel.words import say
 
@@ -58,7 +58,7 @@ def state(window: Window, fields: Mapping[str, Any], case: Case) -> dict[str, An
         **{name: engine.gauges.get(name) for name in numbers},
         "usage": engine.usage,
         "host_usage": engine.host_usage,
-        "host_held": share_of_one(engine.gauges.get("host_held")),
+        "host_held": engine.gauges.get("host_held"),
         "awake": engine.gauges.get("awake"),
         "loads": present(engine, LOADS),
         "other_queues": present(engine, OTHER_QUEUES),

@@ -11,7 +11,7 @@ from typing import Any
 
 from kvmodel import files
 from kvmodel.catalog import assumptions
-from kvmodel.errors import CaseError
+from kvmodel.errors import CaseError, unusable
 from kvmodel.evidence import calibration, copy_rows, measured, step_rows
 from kvmodel.evidence.calibration import CopyReading, Point, PrefillReading
 from kvmodel.evidence.measured import Step
@@ -51,7 +51,7 @@ def steps_in(path: str) -> list[Step]:
     try:
         rows = list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CaseError(f"file: {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise unusable("file", path, error) from None
     missing = [name for name in COLUMNS if not rows or name not in rows[0]]
     if missing:
         raise CaseError(f"file: {path!r} lacks {', '.join(missing)}; allowed: the columns {', '.join(COLUMNS)}")

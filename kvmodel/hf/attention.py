@@ -18,6 +18,7 @@ KV_HEADS = (
 )  # fmt: skip
 HEAD_DIM = ("attention_head_dim", "head_dim", "kv_channels", "attention_head_size", "d_kv")
 MOST_LAYERS = 500
+WIDEST_HEAD = 8192  # values: the widest that is published has 576
 DOUBLE_WIDTH = ("zamba", "zamba2")  # their shared block attends over the embedding beside the hidden state: 2 d wide
 
 
@@ -82,7 +83,7 @@ def query_heads(fields: Fields, names: tuple[str, ...]) -> int:
 
 def width_of_head(fields: Fields, hidden_size: int, heads: int) -> int:
     """`head_dim` where it is given, else hidden_size / heads where that is whole. Raises ConfigRefused."""
-    head_dim = fields.optional_dimension(*HEAD_DIM)
+    head_dim = fields.optional_dimension(*HEAD_DIM, most=WIDEST_HEAD)
     if head_dim is not None:
         return head_dim
     width = fields.whole("attention_hidden_size") or hidden_size * (2 if fields.model_type in DOUBLE_WIDTH else 1)
@@ -95,6 +96,10 @@ def width_of_head(fields: Fields, hidden_size: int, heads: int) -> int:
                 heads=heads,
             )
         )
+    if width // heads > WIDEST_HEAD:
+        named = next(name for name in WIDTH if fields.has(name))
+        allowed = say("at most {most:,} for each of {heads:,} heads", most=WIDEST_HEAD, heads=heads)
+        raise refusal(fields.path + named, width, allowed)
     return width // heads
 
 
@@ -119,10 +124,10 @@ def key_value_heads(fields: Fields, heads: int) -> int:
     return heads if kv_heads is None else divided(fields, kv_heads, heads)
 
 
-def divided(fields: Fields, kv_heads: int, heads: int) -> int:
+def divided(fields: Fields, kv_heads: int, heads: int, name: str = "") -> int:
     """Raises ConfigRefused where query heads cannot be shared out evenly over the KV heads."""
     if kv_heads > heads or heads % kv_heads:
-        name = next((name for name in KV_HEADS if fields.has(name)), "num_key_value_heads")
+        name = name or next((name for name in KV_HEADS if fields.has(name)), "num_key_value_heads")
         allowed = say("a number that divides the {heads:,} attention heads", heads=heads)
         raise refusal(fields.path + name, kv_heads, allowed)
     return kv_heads
@@ -134,8 +139,9 @@ def full_heads(fields: Fields, plain: Heads) -> Heads:
         return plain
     width = fields.optional_dimension("global_head_dim")
     shared = fields.section.get("attention_k_eq_v", True)
-    kv_heads = fields.whole("num_global_key_value_heads") if shared else None
-    return Heads(kv_heads or plain.kv_heads, width or plain.key_dim, width or plain.value_dim, plain.query_heads)
+    named = "num_global_key_value_heads"
+    kv_heads = divided(fields, (fields.whole(named) if shared else None) or plain.kv_heads, plain.query_heads, named)
+    return Heads(kv_heads, width or plain.key_dim, width or plain.value_dim, plain.query_heads)
 
 
 def window_heads(fields: Fields, plain: Heads) -> Heads:
@@ -143,13 +149,14 @@ def window_heads(fields: Fields, plain: Heads) -> Heads:
     other = fields.part("attention_other_setting")
     if other.section:
         heads = other.whole("num_attention_heads") or plain.query_heads
-        kv_heads = other.whole("num_attention_groups", "num_key_value_heads") or plain.kv_heads
+        kv_heads = divided(other, other.whole("num_attention_groups", "num_key_value_heads") or plain.kv_heads, heads)
         width = other.whole("head_dim") or plain.key_dim
         return Heads(kv_heads, width, width, heads)
     key_dim = fields.whole("swa_head_dim") or plain.key_dim
     value_dim = fields.whole("swa_v_head_dim") or (plain.value_dim if key_dim == plain.key_dim else key_dim)
-    kv_heads = fields.size("swa_num_key_value_heads") or plain.kv_heads
     heads = fields.whole("swa_num_attention_heads") or plain.query_heads
+    named = "swa_num_key_value_heads"
+    kv_heads = divided(fields, fields.size(named) or plain.kv_heads, heads, named)
     return Heads(kv_heads, key_dim, value_dim, heads)
 
 
@@ -172,7 +179,7 @@ def listed_heads(
     queries = fields.numbers("num_query_heads") if isinstance(fields.section.get("num_query_heads"), list) else None
     by_layer = queries if queries and len(queries) == layers else [heads] * layers
     return tuple(
-        Heads(count, head_dim, value_dim, query) if count else None
+        Heads(divided(fields, count, query), head_dim, value_dim, query) if count else None
         for count, query in zip(counts, by_layer, strict=True)
     )
 
@@ -186,7 +193,8 @@ def overridden_heads(fields: Fields, layers: int, heads: int, head_dim: int) -> 
     for layer in range(layers):
         inner = parts.part(names[layer]) if layer in names else Fields({}, "")
         width = inner.whole("head_dim") or head_dim
-        by_layer.append(Heads(inner.whole("num_key_value_heads") or kv_heads, width, width, heads))
+        own = divided(inner, inner.whole("num_key_value_heads") or kv_heads, heads)
+        by_layer.append(Heads(own, width, width, heads))
     return tuple(by_layer)
 
 

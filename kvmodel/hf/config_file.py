@@ -13,6 +13,7 @@ from typing import Any
 
 from kvmodel import catalog
 from kvmodel.catalog import KvLayers, Model, ParameterCounts, custom_model
+from kvmodel.errors import unusable
 from kvmodel.hf.attention import Attention, attention
 from kvmodel.hf.doubts import doubts
 from kvmodel.hf.fields import ConfigRefused, Fields, language_section, refusal, require_decoder
@@ -62,7 +63,7 @@ def read_file(path: str, *, assume_defaults: bool = False, draft_layers: int = 0
         with Path(path).open("rb") as file:
             content = file.read(LARGEST_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise ConfigRefused(f"config: {path[:80]!r} cannot be read: {getattr(error, 'strerror', error)}") from None
+        raise ConfigRefused(str(unusable("config", path, error))) from None
     name = Path(path).stem
     options: dict[str, Any] = {"assume_defaults": assume_defaults, "state_dtype": state_dtype}
     return read_text(content, name=name, draft_layers=draft_layers, **options)

@@ -11,6 +11,7 @@ from kvmodel.hf.parameters import Parameters
 from kvmodel.units import BILLION, format_count
 from kvmodel.words import say
 
+LARGEST = 10_000 * BILLION  # parameters: the largest that is published has 2,000 billion
 FAR = 2.0  # times: names leave out embeddings, and count experts in several ways
 SIZE = re.compile(r"(?<![a-z0-9.])(?<![0-9]_)(?:([0-9]{1,3})x)?([0-9]{1,4}(?:\.[0-9]{1,2})?)b(?![a-z0-9])")
 
@@ -29,6 +30,15 @@ def doubts(fields: Fields, totals: Parameters | None, label: str) -> tuple[str, 
                 model_type=fields.model_type,
                 field=fields.path + default,
                 count=format_count(totals.total),
+            )
+        )
+    if totals.total > LARGEST:
+        values = {"count": f"{totals.total / BILLION:,.0f}", "most": f"{LARGEST / BILLION:,.0f}"}
+        sentences.append(
+            say(
+                "parameters are doubtful: {count} billion, and no published model has {most} billion; a number may be "
+                "wrong",
+                **values,
             )
         )
     named = named_size(label)

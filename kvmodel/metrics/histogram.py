@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kvmodel.words import say
+
+SLACK = 0.01  # of what was observed, and one observation: buckets are read one after the other
+
+
+class Contradiction(ValueError):
+    """Counts or a sum that no observations can have; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +34,44 @@ class Histogram:
 def histogram(buckets: dict[float, float], total: float | None, count: float | None) -> Histogram | None:
     """From cumulative counts by bound; the count may be missing where the infinite bucket is there, and the reverse.
 
-    Counts that fall with the bound (buckets read at different moments) are raised to the ones before them.
+    Raises Contradiction. Counts that fall by no more than buckets read at different moments do are raised.
     """
-    bounds = tuple(sorted(buckets))
-    counts, highest = [], 0.0
-    for bound in bounds:
-        highest = max(highest, buckets[bound])
-        counts.append(highest)
     if count is None:
         count = buckets.get(math.inf)
     if count is None:
         return None
-    return Histogram(bounds, tuple(counts), total, count)
+    bounds = tuple(sorted(buckets))
+    return possible(Histogram(bounds, tuple(buckets[bound] for bound in bounds), total, count))
+
+
+def possible(observed: Histogram) -> Histogram:
+    """The histogram with counts that do not fall. Raises Contradiction where no observations give such numbers."""
+    slack = SLACK * observed.count + 1
+    raised = tuple(itertools.accumulate(observed.counts, max))
+    if any(most - count > slack for most, count in zip(raised, observed.counts, strict=True)):
+        raise Contradiction(say("a bucket counts less than one of a lower bound"))
+    if raised and raised[-1] > observed.count + slack:
+        raise Contradiction(say("a bucket counts more than there are observations"))
+    if raised and observed.bounds[-1] == math.inf and raised[-1] < observed.count - slack:
+        raise Contradiction(say("its last bucket counts less than there are observations"))
+    if observed.total is not None:
+        least, most = sums(observed.bounds, raised, observed.count)
+        within = SLACK * observed.total + SLACK
+        if not least - within <= observed.total <= most + within:
+            raise Contradiction(say("its sum cannot be that of its buckets"))
+    return replace(observed, counts=raised)
+
+
+def sums(bounds: tuple[float, ...], counts: tuple[float, ...], count: float) -> tuple[float, float]:
+    """The least and the most that observations in these buckets can add up to."""
+    least, most, low, below = 0.0, 0.0, 0.0, 0.0
+    for bound, at_most in zip(bounds, counts, strict=True):
+        inside = at_most - below
+        least += inside * low
+        most += inside * bound if inside else 0.0
+        low, below = bound, at_most
+    above = count - below
+    return least + max(above, 0.0) * (low if low < math.inf else 0.0), math.inf if above > 0 else most
 
 
 def quantile(share: float, observed: Histogram) -> float | None:
@@ -81,15 +116,28 @@ def share_of_largest(number: float, observed: Histogram) -> float | None:
 
 
 def increase(before: Histogram | None, after: Histogram) -> Histogram:
-    """What was observed between two readings; all of the later one where the process was restarted between them."""
-    if before is None or before.count > after.count or before.bounds != after.bounds:
+    """What was observed between two readings, in the buckets that both have; all of the later one without a former.
+
+    Raises Contradiction.
+    """
+    if before is None:
         return after
-    counts = [late - early for late, early in zip(after.counts, before.counts, strict=True)]
-    if any(count < 0 for count in counts):
-        return after
+    early, late = (dict(zip(each.bounds, each.counts, strict=True)) for each in (before, after))
+    counts = {bound: count - early[bound] for bound, count in late.items() if bound in early}
     have_totals = after.total is not None and before.total is not None
     total = after.total - before.total if have_totals else None  # type: ignore[operator]
-    return Histogram(after.bounds, tuple(counts), total, after.count - before.count)
+    return possible(Histogram(tuple(counts), tuple(counts.values()), total, after.count - before.count))
+
+
+def fell(before: Histogram, after: Histogram) -> bool:
+    """Whether the later reading is below the former in any of its numbers, as only another process makes it."""
+    early = dict(zip(before.bounds, before.counts, strict=True))
+    counts = zip(after.bounds, after.counts, strict=True)
+    return (
+        after.count < before.count
+        or (after.total is not None and before.total is not None and after.total < before.total)
+        or any(count < early.get(bound, 0.0) for bound, count in counts)
+    )
 
 
 def together(parts: Iterable[Histogram]) -> Histogram | None:

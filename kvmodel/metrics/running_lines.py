@@ -16,7 +16,7 @@ from kvmodel.errors import CaseError
 from kvmodel.metrics import log_times
 from kvmodel.metrics.engine_places import MOST_ENGINES
 from kvmodel.metrics.running_line_forms import RANKS, READERS, Line, line_of
-from kvmodel.metrics.server_state import Engine, Server
+from kvmodel.metrics.server_state import SHARES, Engine, Server, share_of_one
 from kvmodel.units import MIB
 from kvmodel.words import say
 
@@ -152,7 +152,8 @@ def gauges_of(lines: Sequence[Line]) -> dict[str, float]:
     for line in lines:
         for word, value in line.gauges.items():
             values.setdefault(word, []).append(value)
-    return {word: statistics.median_low(each[: max(len(each) // 3, 1)]) for word, each in values.items()}
+    middle = {word: statistics.median_low(each[: max(len(each) // 3, 1)]) for word, each in values.items()}
+    return {word: share_of_one(value, word, "log") if word in SHARES else value for word, value in middle.items()}
 
 
 # --- preemptions ---

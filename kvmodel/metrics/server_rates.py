@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from kvmodel.metrics import histogram
-from kvmodel.metrics.server_state import Engine, first, share_of_one
+from kvmodel.metrics.server_state import MOST_SHARE, Engine, first
 from kvmodel.metrics.server_window import Window
 
 LEAST_OBSERVED = 0.01  # requests: what `increase` of a Prometheus extrapolates is a fraction, but no less than that
@@ -60,7 +60,7 @@ def rates(window: Window) -> Rates:
         preemptions=preemptions,
         preemptions_per_100=share(preemptions, finished, 100),
         waiting_share=waiting_share(window.mean),
-        prefix_hit_share=first(prefix_hit_share(window.increase), share_of_one(window.engine.gauges.get("hit_rate"))),
+        prefix_hit_share=first(prefix_hit_share(window.increase), window.engine.gauges.get("hit_rate")),
         finished_per_s=share(finished, window.seconds),
         generated_tokens_per_s=share(counters.get("generation_tokens"), window.seconds),
         prompt_tokens_per_s=share(counters.get("prompt_tokens"), window.seconds),
@@ -78,7 +78,7 @@ def rates(window: Window) -> Rates:
         prompt_by_source=prompt_by_source(window.increase),
         computed_share=computed_share(window.increase),
         external_hit_share=first(
-            share(counters.get("external_hits"), counters.get("external_queries")),
+            part_of_all(counters.get("external_hits"), counters.get("external_queries")),
             window.engine.gauges.get("external_hit_rate"),
         ),
         rejected=by_reason(window.increase, "rejected"),
@@ -118,6 +118,12 @@ def share(part: float | None, of: float | None, times: float = 1.0) -> float | N
     return ratio if math.isfinite(ratio) else None  # a count next to nothing is a broken one
 
 
+def part_of_all(part: float | None, of: float | None) -> float | None:
+    """As :func:`share`, None where the part is more than the whole: the two were not counted over the same time."""
+    ratio = share(part, of)
+    return None if ratio is None or ratio > MOST_SHARE else min(ratio, 1.0)
+
+
 def waiting_share(gauges: dict[str, float]) -> float | None:
     """Waiting requests among all that are waiting or running."""
     waiting, running = gauges.get("waiting"), gauges.get("running")
@@ -130,9 +136,9 @@ def prefix_hit_share(increase: Engine) -> float | None:
     """Tokens found in the prefix cache among those looked up; preempted requests' lookups are in neither (vLLM)."""
     counters = increase.counters
     if "prefix_queries" in counters:
-        return share(counters.get("prefix_hits"), counters["prefix_queries"])
+        return part_of_all(counters.get("prefix_hits"), counters["prefix_queries"])
     cached = first(counters.get("cached_tokens"), counters.get("prompt_from.local_cache_hit"))
-    return share(cached, counters.get("prompt_tokens"))
+    return part_of_all(cached, counters.get("prompt_tokens"))
 
 
 def prompt_by_source(increase: Engine) -> dict[str, float]:

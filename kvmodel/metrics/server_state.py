@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from kvmodel.errors import CaseError
 from kvmodel.metrics import metric_names
 from kvmodel.metrics.engine_places import RANKS, Reading, Tags, places_of
 from kvmodel.metrics.exposition import LARGEST_VALUE, Scrape, number_of
-from kvmodel.metrics.histogram import Histogram, histogram
+from kvmodel.metrics.histogram import Contradiction, Histogram, histogram
 from kvmodel.words import say
 
 ADDED = (  # gauges that add up; of others the largest
@@ -28,7 +29,9 @@ BY_REASON = {  # counters that are kept apart as well, and the label that does i
 }  # fmt: skip
 UNSET = {"none", "null", "", "nan"}
 HEAD_BYTES = 128
-MOST_SHARE = 1.1
+SHARES = ("usage", "host_usage", "host_held", "hit_rate", "external_hit_rate")  # gauges from 0 to 1
+MOST_SHARE = 1.02  # an engine may count a block twice; what is above is no share
+FOUND_OF = (("prefix_hits", "prefix_queries"), ("external_hits", "external_queries"))
 
 
 @dataclass(frozen=True)
@@ -70,14 +73,15 @@ class Engine:
 
     @property
     def usage(self) -> float | None:
-        """Share of the pool in use. Exporters that count in percent are read as such."""
-        return share_of_one(self.gauges.get("usage"))
+        """Share of the pool in use."""
+        return self.gauges.get("usage")
 
     @property
     def host_usage(self) -> float | None:
         """Share of the host's KV pool in use, where the engine has one."""
         used, size = self.gauges.get("host_used_tokens"), self.gauges.get("host_tier_tokens")
-        return first(share_of_one(self.gauges.get("host_usage")), used / size if used is not None and size else None)
+        held = min(used / size, 1.0) if used is not None and size else None
+        return first(self.gauges.get("host_usage"), held)
 
     def setting(self, name: str) -> float | None:
         """A number among the configuration's labels."""
@@ -85,11 +89,12 @@ class Engine:
         return value if value is not None and 0 < value <= LARGEST_VALUE else None
 
 
-def share_of_one(value: float | None) -> float | None:
-    """A share that may be in percent, or a little above one where an engine counts a block twice."""
-    if value is None:
-        return None
-    return value / 100 if value > MOST_SHARE else min(value, 1.0)
+def share_of_one(value: float, name: str, what: str) -> float:
+    """A share, 1 where it is a little above. Raises CaseError for what is none."""
+    if value > MOST_SHARE:
+        values = {"what": what, "name": name, "given": f"{value:.4g}", "most": MOST_SHARE}
+        raise CaseError(say("{what}: {name} is {given}; allowed: a share from 0 to 1 ({most} is read as 1)", **values))
+    return min(value, 1.0)
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,11 @@ def first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def server(scrape: Scrape) -> Server | None:
-    """The server behind a scrape, None where no series of an engine is in it. Raises CaseError for too many engines."""
+def server(scrape: Scrape, what: str = "SCRAPE") -> Server | None:
+    """The server behind a scrape, None where no series of an engine is in it.
+
+    Raises CaseError for too many engines, and for a share above one. What contradicts itself is left out, with a note.
+    """
     readings = [
         (meaning, sample)
         for sample in scrape.samples
@@ -129,15 +137,18 @@ def server(scrape: Scrape) -> Server | None:
             parts.setdefault(place, []).append((meaning, sample))
     others = ", ".join(metric_names.label(other) for other in counts if other != product)
     left_out = (say("series of {others} are in it too, and were left out", others=others),) if others else ()
-    shared = engine(parts.pop(None, []), {})
-    engines = tuple(engine(parts[tags], dict(sorted(tags))) for tags in sorted(filter(None, parts), key=sorted))
+    doubts: list[str] = []
+    build = partial(engine, what=what, doubts=doubts)
+    shared = build(parts.pop(None, []), {})
+    engines = tuple(build(parts[tags], dict(sorted(tags))) for tags in sorted(filter(None, parts), key=sorted))
+    engines = engines or (build(parts.pop(frozenset(), []), {}),)
     return Server(
         product=product,
-        engines=tuple(map(partial(with_unborn, product), engines or (engine(parts.pop(frozenset(), []), {}),))),
+        engines=tuple(map(partial(with_unborn, product), engines)),
         shared=shared,
         names=unborn_names(product, mine) | names_of(mine),
         process=process_of(scrape),
-        notes=(*scrape.notes, *left_out),
+        notes=(*scrape.notes, *left_out, *dict.fromkeys(doubts)),
     )
 
 
@@ -174,7 +185,7 @@ def names_of(readings: Iterable[Reading]) -> dict[str, str]:
     """What each meaning was read from, as PromQL selects it: the name as scraped, a histogram's without its suffix."""
     best: dict[str, tuple[int, str]] = {}
     for meaning, sample in readings:
-        name = sample.name.removesuffix(f"_{meaning.part}") if meaning.part else sample.name
+        name = name_of((meaning, sample))
         if meaning.only is not None:
             name += '{{{}="{}"}}'.format(*meaning.only)
         if sample.value is not None and (meaning.word not in best or meaning.rank < best[meaning.word][0]):
@@ -182,8 +193,8 @@ def names_of(readings: Iterable[Reading]) -> dict[str, str]:
     return {word: name for word, (_, name) in best.items()}
 
 
-def engine(readings: list[Reading], labels: dict[str, str]) -> Engine:
-    """One engine from its series."""
+def engine(readings: list[Reading], labels: dict[str, str], *, what: str, doubts: list[str]) -> Engine:
+    """One engine from its series; `doubts` gets a sentence on each that contradicts itself. Raises CaseError."""
     config: dict[str, str] = {}
     series: dict[tuple[str, str], dict[int, list[Reading]]] = {}
     for meaning, sample in readings:
@@ -194,19 +205,34 @@ def engine(readings: list[Reading], labels: dict[str, str]) -> Engine:
     gauges: dict[str, float] = {}
     counters: dict[str, float] = {}
     histograms: dict[str, Histogram] = {}
+    spelled = {word: name_of(by_rank[min(by_rank)][0]) for (_, word), by_rank in series.items()}
     for (kind, word), by_rank in series.items():
         newest = by_rank[min(by_rank)]
         if kind == "histogram":
-            if (observed := histogram_of(newest)) is not None:
-                histograms[word] = observed
+            try:
+                if (observed := histogram_of(newest)) is not None:
+                    histograms[word] = observed
+            except Contradiction as contradiction:
+                doubts.append(say("{name}: {why}; left out", name=spelled[word], why=contradiction))
         elif kind == "counter":
             if word in BY_REASON:
                 counters |= by_reason(newest, word)
             counters[word] = max(added(newest).values())
         else:
             values = added(newest).values() if word in ADDED else [sample.value or 0.0 for _, sample in newest]
-            gauges[word] = max(values)
+            gauges[word] = share_of_one(max(values), spelled[word], what) if word in SHARES else max(values)
+    for hits, queries in FOUND_OF:
+        if queries in counters and counters.get(hits, 0.0) > MOST_SHARE * counters[queries]:
+            named = {"hits": spelled[hits], "queries": spelled[queries]}
+            doubts.append(say("more {hits} than {queries}: both left out", **named))
+            del counters[hits], counters[queries]
     return Engine(labels, gauges, counters, histograms, config)
+
+
+def name_of(reading: Reading) -> str:
+    """A series' name, a histogram's without its suffix."""
+    meaning, sample = reading
+    return sample.name.removesuffix(f"_{meaning.part}") if meaning.part else sample.name
 
 
 def by_reason(readings: list[Reading], word: str) -> dict[str, float]:
@@ -229,7 +255,7 @@ def added(readings: list[Reading]) -> dict[tuple[str | None, ...], float]:
 
 
 def histogram_of(readings: list[Reading]) -> Histogram | None:
-    """The histogram of one engine; of several ranks the one that has observed most."""
+    """The histogram of one engine; of several ranks the one that has observed most. Raises Contradiction."""
     by_rank: dict[tuple[str | None, ...], dict[str, dict[float, float]]] = {}
     for meaning, sample in readings:
         rank = tuple(sample.labels.get(key) for key in RANKS)

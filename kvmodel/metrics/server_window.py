@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from kvmodel.errors import CaseError
 from kvmodel.metrics import histogram, metric_names
-from kvmodel.metrics.server_state import ADDED, Engine, Server, share_of_one
+from kvmodel.metrics.server_state import ADDED, Engine, Server
 from kvmodel.words import say
 
 
@@ -37,12 +38,12 @@ class Window:
     @property
     def least_usage(self) -> float:
         """Least share of the pool in use, 0 where it is not reported."""
-        return share_of_one(self.least.get("usage")) or 0.0
+        return self.least.get("usage", 0.0)
 
     @property
     def early_usage(self) -> float | None:
         """Share of the pool in use at the window's start."""
-        return share_of_one(self.early.get("usage"))
+        return self.early.get("usage")
 
 
 def since_start(server: Server) -> tuple[Window, tuple[Window, ...]]:
@@ -126,8 +127,12 @@ def without_absent(before: Engine, after: Engine, product: str) -> Engine:
 
 
 def fell(before: Engine, after: Engine) -> bool:
-    """Whether any counter is below its earlier value."""
-    return any(value < before.counters.get(word, 0.0) for word, value in after.counters.items())
+    """Whether any counter, or any number of a histogram, is below its earlier value."""
+    return any(value < before.counters.get(word, 0.0) for word, value in after.counters.items()) or any(
+        histogram.fell(before.histograms[word], observed)
+        for word, observed in after.histograms.items()
+        if word in before.histograms
+    )
 
 
 def step(before: Engine, after: Engine, seconds: float | None, *, restarted: bool) -> Window:
@@ -137,9 +142,10 @@ def step(before: Engine, after: Engine, seconds: float | None, *, restarted: boo
     """
     early = Engine() if restarted else before
     counters = {word: value - early.counters.get(word, 0.0) for word, value in after.counters.items()}
-    histograms = {
-        word: histogram.increase(early.histograms.get(word), observed) for word, observed in after.histograms.items()
-    }
+    histograms = {}
+    for word, observed in after.histograms.items():
+        with suppress(histogram.Contradiction):  # each of the two is possible, but not with the other
+            histograms[word] = histogram.increase(early.histograms.get(word), observed)
     mean = {
         word: (value + early.gauges[word]) / 2 if word in early.gauges else value
         for word, value in after.gauges.items()

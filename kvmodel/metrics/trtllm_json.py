@@ -132,7 +132,7 @@ def lines(row: dict[str, Any], labels: str) -> Iterator[str]:
         if (value := place(row, path)) is not None:
             yield f"{name}{labels} {value!r}"
     used, size = place(row, "kvCacheStats.usedNumBlocks"), place(row, "kvCacheStats.maxNumBlocks")
-    if used is not None and size is not None and used <= size:
+    if used is not None and size is not None:
         yield f"trtllm_kv_cache_utilization{labels} {used / size!r}"
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kvmodel import catalog, files, limits
 from kvmodel.arrays import Floats
-from kvmodel.errors import CaseError, bad_value
+from kvmodel.errors import CaseError, bad_value, unusable
 from kvmodel.files import DATA
 from kvmodel.words import say
 
@@ -137,8 +137,8 @@ def _columns(path: str | Path, names: tuple[str, ...], more: tuple[str, ...] = (
         reader = csv.reader(io.StringIO(files.read_text(path), newline=""))
         table = [(reader.line_num, row) for row in reader if row]
     except (OSError, ValueError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or "not a CSV file of UTF-8 text"
-        raise CaseError(f"{path}: cannot be read: {reason}") from None
+        no_csv = error if isinstance(error, OSError) else ValueError("it is not a CSV file of UTF-8 text")
+        raise unusable("trace", path, no_csv) from None
     heading, rows = [name.strip() for name in table[0][1]] if table else [], table[1:]
     if not rows:
         raise CaseError(f"{path}: no rows; allowed: a heading with {', '.join(names)} and a row for each request")

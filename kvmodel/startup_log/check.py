@@ -14,6 +14,7 @@ from kvmodel.startup_log.finding import (
     gib,
     has_plain_layers,
     implied_bytes_per_token,
+    pool_tokens,
     rank_rate,
 )
 from kvmodel.startup_log.groups import groups, state_block
@@ -25,6 +26,8 @@ from kvmodel.words import say
 
 __all__ = ["Finding", "Named", "check", "consistent", "implied_bytes_per_token", "rank_rate"]
 
+ABOVE_ZERO = ("total_bytes", "usable_bytes", "weight_bytes", "key_bytes", "value_bytes", "host_bytes")
+FROM_ONE = ("tp", "pp", "dp", "block_tokens", "max_model_len", "max_num_seqs")
 UTILIZATION_ROUNDING = 0.005
 BUDGET_ROUNDING_BYTES = 0.06 * GIB  # five printed figures of 0.01 GiB, and what the driver holds
 
@@ -52,7 +55,22 @@ def check(log: LogValues, model: Named | None = None, *, bytes_per_token: float 
         graphs(log),
         host_pool(log),
     ]
-    return [finding for finding in findings if finding is not None]
+    return [*impossible(log), *(finding for finding in findings if finding is not None)]
+
+
+def impossible(log: LogValues) -> list[Finding]:
+    """Figures that no engine can have: a size below zero, a number of ranks or tokens of a block that is zero.
+
+    An engine that prints a pool below zero ends there; with tokens beside it the two are not of one start.
+    """
+    sizes = [name for name in ABOVE_ZERO if (getattr(log, name) or 0) < 0]
+    if log.pool_bytes is not None and log.pool_bytes <= 0 and pool_tokens(log):
+        sizes.append("pool_bytes")
+    counts = [name for name in FROM_ONE if getattr(log, name) == 0]
+    means = say("no engine runs with this")
+    rows = [(name, gib(getattr(log, name)), say("more than 0")) for name in sizes]
+    rows += [(name, "0", say("1 or more")) for name in counts]
+    return [Finding(name, printed, means, expected=expected, agrees=False) for name, printed, expected in rows]
 
 
 def consistent(findings: Sequence[Finding]) -> bool:

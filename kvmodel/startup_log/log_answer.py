@@ -11,7 +11,7 @@ from typing import Any
 from kvmodel import catalog
 from kvmodel.catalog import kv_dtypes, weights
 from kvmodel.catalog.rows import FULL_BYTES
-from kvmodel.errors import CaseError, bad_value
+from kvmodel.errors import CaseError, bad_value, unusable
 from kvmodel.inputs.case import Case
 from kvmodel.memory import as_kept
 from kvmodel.metrics import running_lines
@@ -179,4 +179,4 @@ def _text(path: str) -> str:
         with Path(path).open("rb") as file:
             return file.read(LARGEST_BYTES).decode("utf-8", errors="replace")
     except (OSError, ValueError) as error:
-        raise CaseError(f"file: {path[:80]!r} cannot be read: {getattr(error, 'strerror', error)}") from None
+        raise unusable("file", path, error) from None

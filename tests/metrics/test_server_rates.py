@@ -152,12 +152,56 @@ def test_a_quantile_lies_in_the_bucket_of_the_true_one(observed, share):
     assert low <= histogram.quantile(share, counted) <= high
 
 
-def test_increase_of_a_histogram_and_after_a_restart():
+def test_increase_of_a_histogram():
     early, late = Histogram((1.0, math.inf), (5.0, 8.0), 9.0, 8.0), Histogram((1.0, math.inf), (6.0, 20.0), 50.0, 20.0)
     assert histogram.increase(early, late) == Histogram((1.0, math.inf), (1.0, 12.0), 41.0, 12.0)
-    assert histogram.increase(late, early) == early
     assert histogram.increase(None, late) == late
-    assert histogram.increase(Histogram((2.0, math.inf), (5.0, 8.0), 9.0, 8.0), late) == late
+    other = Histogram((2.0, math.inf), (5.0, 8.0), 9.0, 8.0)
+    assert histogram.increase(other, late) == Histogram((math.inf,), (12.0,), 41.0, 12.0), "of the buckets that both have"
+    with pytest.raises(histogram.Contradiction):
+        histogram.increase(Histogram((1.0, math.inf), (5.0, 8.0), 49.5, 8.0), late)
+
+
+@pytest.mark.parametrize(
+    ("counts", "total", "count", "fallen"),
+    [
+        ((5.0, 8.0), 9.0, 8.0, False), ((6.0, 9.0), 9.5, 9.0, False), ((4.0, 9.0), 9.5, 9.0, True),
+        ((6.0, 9.0), 8.5, 9.0, True), ((5.0, 7.0), 9.5, 7.0, True),
+    ],
+)  # fmt: skip
+def test_another_process_is_seen_by_any_number_of_a_histogram(counts, total, count, fallen):
+    early = Histogram((1.0, math.inf), (5.0, 8.0), 9.0, 8.0)
+    assert histogram.fell(early, Histogram((1.0, math.inf), counts, total, count)) is fallen
+
+
+@pytest.mark.parametrize(
+    ("buckets", "total", "count", "why"),
+    [
+        pytest.param({1.0: 300.0, 2.0: 200.0, math.inf: 400.0}, 400.0, 400.0, "a bucket counts less", id="falls"),
+        pytest.param({1.0: 300.0, 2.0: 401.0}, 400.0, 300.0, "a bucket counts more", id="above the count"),
+        pytest.param({1.0: 100.0, math.inf: 200.0}, 400.0, 400.0, "its last bucket", id="infinite below the count"),
+        pytest.param({1.0: 0.0, 2.0: 400.0, math.inf: 400.0}, 300.0, 400.0, "its sum cannot", id="sum below"),
+        pytest.param({1.0: 0.0, 2.0: 400.0, math.inf: 400.0}, 900.0, 400.0, "its sum cannot", id="sum above"),
+        pytest.param({}, 5.0, 0.0, "its sum cannot", id="a sum of nothing"),
+        pytest.param({}, 5.0, 1.0, None, id="no buckets, no check of them"),
+    ],
+)
+def test_a_histogram_is_checked_as_a_whole(buckets, total, count, why):
+    if why is None:
+        assert histogram.histogram(buckets, total, count)
+        return
+    with pytest.raises(histogram.Contradiction, match=why):
+        histogram.histogram(buckets, total, count)
+
+
+@CHECKED
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=80), st.lists(st.floats(0.1, 90), max_size=6, unique=True))
+def test_what_was_observed_never_contradicts_itself(values, bounds):
+    buckets = {bound: float(sum(value <= bound for value in values)) for bound in (*bounds, math.inf)}
+    observed = histogram.histogram(buckets, math.fsum(values), float(len(values)))
+    assert observed == Histogram(
+        tuple(sorted(buckets)), tuple(buckets[bound] for bound in sorted(buckets)), math.fsum(values), len(values)
+    )
 
 
 BUCKETS = (1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0, math.inf)  # of vllm:request_num_preemptions

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kvmodel import catalog
 from kvmodel.catalog import releases
 from kvmodel.diagnosis import from_scrapes
+from kvmodel.errors import CaseError
 from kvmodel.metrics import era, metric_names
 from kvmodel.metrics.server_state import server
 from tests.helpers.scrapes import sample, vllm
@@ -78,8 +79,45 @@ def test_created_lines_and_histograms_named_total_are_no_counts():
     assert old.counters["generation_tokens"] == 955  # 1,103 are in vllm:iteration_tokens_total
 
 
-def test_usage_in_percent_is_read_as_such():
-    assert only(vllm(usage=45)).usage == pytest.approx(0.45)
+@pytest.mark.parametrize(("usage", "share"), [(0.0, 0.0), (1.0, 1.0), (1.02, 1.0), (1.021, None), (45, None)])
+def test_a_usage_a_little_above_one_is_full_and_more_is_refused(usage, share):
+    if share is not None:
+        assert only(vllm(usage=usage)).usage == share
+        return
+    with pytest.raises(CaseError, match=rf"SCRAPE: vllm:\w+_usage_perc is {usage:g}; allowed: a share from 0 to 1"):
+        only(vllm(usage=usage))
+
+
+@pytest.mark.parametrize("name", ["vllm:cpu_cache_usage_perc", "vllm:gpu_prefix_cache_hit_rate"])
+def test_so_are_the_other_shares(name):
+    with pytest.raises(CaseError, match=f"{name} is 1.5; allowed: a share"):
+        only(vllm(usage=0.5) + f'{name}{{engine="0",model_name="x"}} 1.5\n')
+
+
+@pytest.mark.parametrize("kind", ["", "external_"])
+def test_more_hits_than_queries_are_left_out_and_named(kind):
+    labels = '{engine="0",model_name="x"}'
+    text = f"vllm:{kind}prefix_cache_queries_total{labels} 100\nvllm:{kind}prefix_cache_hits_total{labels} "
+    found = of(f"{vllm(usage=0.5)}{text}103\n")
+    assert f"more vllm:{kind}prefix_cache_hits_total than vllm:{kind}prefix_cache_queries_total: both left out" in (
+        found.notes
+    )
+    assert not {f"{kind or 'prefix_'}hits", f"{kind or 'prefix_'}queries"} & found.engines[0].counters.keys()
+    assert of(f"{vllm(usage=0.5)}{text}102\n").notes == ()
+
+
+def test_a_histogram_that_contradicts_itself_is_left_out_and_named():
+    labels = '{engine="0",model_name="x"'
+    rows = "".join(
+        f"vllm:time_to_first_token_seconds_{part} {value}\n"
+        for part, value in ((f"bucket{labels},le=\"1\"}}", 90), (f"bucket{labels},le=\"+Inf\"}}", 50),
+                            (f"sum{labels}}}", 60), (f"count{labels}}}", 50))
+    )  # fmt: skip
+    found = of(vllm(usage=0.5) + rows)
+    assert found.notes == (
+        "vllm:time_to_first_token_seconds: a bucket counts less than one of a lower bound; left out",
+    )
+    assert "ttft" not in found.engines[0].histograms
 
 
 @pytest.mark.parametrize("prefix", ["ray_vllm_", "ray_vllm:", "vllm_"])

@@ -107,7 +107,7 @@ def test_what_is_no_run_at_all(tmp_path, content, sentence):
 def test_a_missing_file_ends_with_code_2(capsys):
     code, out, error = answer(capsys, "simulate", "nowhere.json")
     assert (code, out) == (2, "")
-    assert error == "file: nowhere.json: cannot be read: No such file or directory\n"
+    assert error == "file: 'nowhere.json' cannot be read: No such file or directory\n"
     assert answer(capsys, "simulate")[0] == 2
 
 

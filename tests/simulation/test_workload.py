@@ -74,15 +74,15 @@ def test_a_bad_trace_is_refused_in_a_sentence(tmp_path, text, sentence):
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero here")
 def test_a_file_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(files, "LARGEST_BYTES", 2**20)
-    with pytest.raises(CaseError, match="^/dev/zero: cannot be read: it is larger than 1.00 MiB$"):
+    with pytest.raises(CaseError, match="^trace: '/dev/zero' cannot be read: it is larger than 1.00 MiB$"):
         trace("/dev/zero")
 
 
 def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(CaseError, match="nowhere.csv: cannot be read: No such file"):
+    with pytest.raises(CaseError, match="nowhere.csv' cannot be read: No such file"):
         trace(tmp_path / "nowhere.csv")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(CaseError, match="cannot be read: not a CSV file of UTF-8 text"):
+    with pytest.raises(CaseError, match="cannot be read: it is not a CSV file of UTF-8 text"):
         trace(tmp_path / "bytes.csv")
 
 
