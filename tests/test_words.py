@@ -1,4 +1,4 @@
-"""Every text that kvmodel says is translated, with the same values in it, and no translation is left over."""
+"""Every text that the code says is translated, with the same values in it, and no translation is left over."""
 
 import ast
 import string
@@ -9,13 +9,14 @@ from pathlib import Path
 from kvmodel import words
 
 ROOT = Path(__file__).parents[1]
+FILES_THAT_SAY = sorted(file for package in ("kvmodel", "explorer") for file in (ROOT / package).rglob("*.py"))
 FILES = sorted((ROOT / "assets" / "prose" / "ko" / "words").glob("*.toml"))
 KOREAN = {english: korean for file in FILES for english, korean in tomllib.loads(file.read_text("utf-8")).items()}
 
 
 def said() -> Iterator[tuple[str, int, ast.expr]]:
     """Module, line and first argument of every call of say, and of Later, which says it afterwards."""
-    for file in sorted((ROOT / "kvmodel").rglob("*.py")):
+    for file in FILES_THAT_SAY:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             called = isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", None))
             if called in ("say", "Later"):
@@ -28,7 +29,7 @@ def literals() -> set[str]:
 
 def constants() -> set[str]:
     """Every text in the package and its data: what `say` is given by name comes from one of them."""
-    trees = (ast.parse(file.read_text("utf-8")) for file in (ROOT / "kvmodel").rglob("*.py"))
+    trees = (ast.parse(file.read_text("utf-8")) for file in FILES_THAT_SAY)
     data = (tomllib.loads(file.read_text("utf-8")) for file in (ROOT / "kvmodel" / "data").glob("*.toml"))
     in_code = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     return in_code | set(texts(data))

@@ -21,7 +21,7 @@ def read_file(path: str, what: str) -> bytes:
     try:
         if path == "-":
             if sys.stdin is None:
-                raise CaseError(f"{what}: '-' given, and standard input is closed; allowed: a file, or text by a pipe")
+                raise OSError("standard input is closed")
             return sys.stdin.buffer.read(LONGEST_TEXT + 1)
         with Path(path).open("rb") as file:
             return file.read(LONGEST_TEXT + 1)

@@ -50,7 +50,7 @@ def steps_in(path: str) -> list[Step]:
     """The steps of a file. Raises CaseError where it cannot be read or a row does not hold."""
     try:
         rows = list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise unusable("file", path, error) from None
     missing = [name for name in COLUMNS if not rows or name not in rows[0]]
     if missing:

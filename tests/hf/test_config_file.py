@@ -248,6 +248,22 @@ REFUSED = [
                  r"^qk_rope_head_dim: the latent's part with positions is not",
                  id="half a latent"),
     pytest.param({"text_config": 5}, (), r"^text_config: '5' given; allowed: an object$", id="no section"),
+    pytest.param({"num_global_key_value_heads": 16, "head_dim": 64, "global_head_dim": 64, "model_type": "gemma4_text"}, (),
+                 r"^num_global_key_value_heads: '16' given; allowed: a number that divides the 8 attention heads$",
+                 id="more KV heads in full layers"),
+    pytest.param({"swa_num_key_value_heads": 16, "model_type": "new"}, (),
+                 r"^swa_num_key_value_heads: '16' given; allowed: a number that divides the 8 ", id="in window layers"),
+    pytest.param({"per_layer_config": {"03": {"num_key_value_heads": 16}}}, (),
+                 r"^per_layer_config\.03\.num_key_value_heads: '16' given; allowed: a number that divides the 8 ",
+                 id="in one layer"),
+    pytest.param({"num_key_value_heads": [2, 2, 16, 2], "model_type": "new"}, (),
+                 r"^num_key_value_heads: '16' given; allowed: a number that divides the 8 ", id="in a list"),
+    pytest.param({"attention_other_setting": {"num_attention_heads": 4, "num_attention_groups": 8}}, (),
+                 r"num_attention_groups: '8' given; allowed: a number that divides the 4 ", id="of Step's windows"),
+    pytest.param({"head_dim": 8193}, (), r"^head_dim: '8193' given; allowed: a whole number from 1 to 8,192$",
+                 id="a head too wide"),
+    pytest.param({"hidden_size": 8 * 8193}, (), r"^hidden_size: '65544' given; allowed: at most 8,192 for each of 8 h",
+                 id="a model too wide for its heads"),
     pytest.param({}, ("model_type",), r"^model_type: not in the file, nor are architectures; ", id="no class"),
     pytest.param({"model_type": "deepseek_v3"}, (),
                  r"^kv_lora_rank: not in the file; the class deepseek_v3 would take 512, ",
@@ -283,3 +299,14 @@ def test_what_was_used_is_shown():
     # a head of its own, two norms of 512 a layer, no biases
     attention = 512 * 512 + 2 * 512 * 128 + 512 * 512
     assert reading.parameters.total == 2 * 1000 * 512 + 4 * (attention + 3 * 512 * 1024 + 2 * 512) + 512
+
+
+def test_more_parameters_than_any_model_has_are_doubted():
+    experts = {"model_type": "qwen3_moe", "moe_intermediate_size": 2560, "num_experts_per_tok": 8, "head_dim": 64}
+    few, many = (model(experts | {"num_experts": count}) for count in (128, 10_000_000))
+    assert not any("no published model has" in note for note in few.notes)
+    assert any("billion, and no published model has 10,000 billion" in note for note in many.notes)
+
+
+def test_the_widest_head_is_taken():
+    assert growth(model({"head_dim": 8192})) == 4 * HEAD * 128

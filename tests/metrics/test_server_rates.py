@@ -157,7 +157,9 @@ def test_increase_of_a_histogram():
     assert histogram.increase(early, late) == Histogram((1.0, math.inf), (1.0, 12.0), 41.0, 12.0)
     assert histogram.increase(None, late) == late
     other = Histogram((2.0, math.inf), (5.0, 8.0), 9.0, 8.0)
-    assert histogram.increase(other, late) == Histogram((math.inf,), (12.0,), 41.0, 12.0), "of the buckets that both have"
+    assert histogram.increase(other, late) == Histogram((math.inf,), (12.0,), 41.0, 12.0), (
+        "of the buckets that both have"
+    )
     with pytest.raises(histogram.Contradiction):
         histogram.increase(Histogram((1.0, math.inf), (5.0, 8.0), 49.5, 8.0), late)
 

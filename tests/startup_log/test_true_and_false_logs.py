@@ -8,6 +8,8 @@ import pytest
 from kvmodel.hf import config_file
 from kvmodel.inputs.case import Case
 from kvmodel.startup_log import log_answer
+from kvmodel.startup_log.check import check, consistent
+from kvmodel.startup_log.log_reader import read_log
 from kvmodel.texts import startup_log as texts
 from tests.startup_log import log_texts as logs
 
@@ -201,3 +203,25 @@ def test_the_budget_of_v1_gives_pool_and_tokens():
     assert (round(low), round(high)) == (147_423, 147_472)
     (budget,) = [finding for finding in said["findings"] if finding["figure"] == "budget"]
     assert (budget["printed"], budget["expected"]) == ("36.88 GiB", "36.89 GiB")
+
+
+POOL = "GPU KV cache size: 31,232 tokens\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "figure"),
+    [
+        ("Available KV cache memory: -1.5 GiB", "pool_bytes"), ("Available KV cache memory: 0.00 GiB", "pool_bytes"),
+        ("total_gpu_memory=-15.1 GiB", "total_bytes"), ("tensor_parallel_size=0", "tp"),
+        ("pipeline_parallel_size=0", "pp"), ("block_size=0", "block_tokens"), ("max_num_seqs=0", "max_num_seqs"),
+    ],
+)  # fmt: skip
+def test_a_figure_that_no_engine_runs_with_cannot_be_true(line: str, figure: str) -> None:
+    findings = {found.figure: found for found in check(read_log(POOL + line))}
+    assert findings[figure].agrees is False
+    assert not consistent(list(findings.values()))
+
+
+@pytest.mark.parametrize("line", ["took -0.52 GiB", "Graph capturing finished in 5 secs, took -0.52 GiB", "tp_size=1"])
+def test_graphs_may_give_memory_back(line: str) -> None:
+    assert consistent(check(read_log(POOL + line)))
