@@ -187,5 +187,7 @@ def _noticed(folder: Path, batch: list[Chosen], known: list[str]) -> str:
             return "hangs"
     if done.returncode in (0, 5):  # 5: no test was left to run
         return ""
+    if done.returncode > 2:  # pytest could not begin
+        return f"not tried: {done.stdout[-300:]!r}"
     killer = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, flags=re.MULTILINE)
     return f"noticed by {killer.group(1) if killer else f'exit status {done.returncode}'}"
