@@ -1,4 +1,4 @@
-"""Every threshold of data/diagnosis.toml from both sides: what holds at it, and one step on the side where it does not."""
+"""Every threshold of data/diagnosis.toml from both sides: what holds at it, and one step beyond."""
 
 import math
 from collections.abc import Callable
