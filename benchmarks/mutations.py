@@ -1,390 +1,191 @@
-"""Do the model's tests notice a wrong model? Each mutation is one slip, applied alone to a copy of the package.
+"""Do the tests notice a wrong model? Each fault is planted alone in a copy of the project.
 
-    python -m benchmarks.mutations            # all; exit 1 if any survives or no longer applies
-    python -m benchmarks.mutations tp ceil    # those whose name contains one of the words
+    python -m benchmarks.mutations                          # those of planted_faults.toml; exit 1 if one survives
+    python -m benchmarks.mutations tp ceil                  # those whose name contains one of the words
+    python -m benchmarks.mutations --sample 300 --seed 7    # simple faults drawn over kvmodel, as many of each kind
+    python -m benchmarks.mutations --again survivors.json   # those that an earlier run kept there, once more
 
-Tests that fail on the package as it stands are left out of all runs, and named.
+Which tests run a function is found out once, by running each test file with every call noted, and kept in
+`build/mutation_map` until the test file changes: a quarter of an hour. A fault is then given to the tests that run its
+function, those of its package first and then the cheapest, up to `--budget` seconds of them; one that hangs is
+noticed. Tests that fail without a fault are left out, and named.
+
+How to read the survivors: "no test runs it" asks for a test; "survived N tests" for one that looks at what the line is
+for, or the line makes no difference that a reader could see (a bound that no value reaches exactly, a size in pixels).
+Write the test for the kind: of all limits, all axes, all sentences, never of that line alone.
 """
 
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import random
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
-ROOT = Path(__file__).parent.parent
+from benchmarks import mutation_runs as runs
+from benchmarks.mutation_sites import Fault, faults, scope_at
+
+ROOT = runs.ROOT
 WORKERS = 2
-MODEL_TESTS = (
-    "timing", "memory", "catalog", "recovery", "evidence", "claims/test_figure19.py", "test_measurements.py",
-    "test_units.py",
-)  # fmt: skip
+MAY_SURVIVE = 0.1  # of a sample
+FOLDERS = ("kvmodel", "explorer", "pages", "hosting", "assets/prose")
 
 
 @dataclass(frozen=True)
-class Mutation:
-    """`old`, which stands exactly once in kvmodel, becomes `new`; where that is, is looked up, so code may move."""
+class Planted:
+    """`old`, which stands exactly once in the files, becomes `new`; where that is, is looked up, so text may move.
+
+    `noticed_by` names a test file for a fault outside of kvmodel, of which no map says who runs it.
+    """
 
     name: str
     old: str
     new: str
+    noticed_by: str = ""
 
 
-MUTATIONS = (
-    # KV bytes and copies
-    Mutation("K without V", "(group.key_dim + group.value_dim)", "group.key_dim"),
-    Mutation("MLA counted twice", "(group.key_dim + group.value_dim)", "2 * group.key_dim"),
-    Mutation("bits for bytes", "plain = self.bits // 8 if", "plain = self.bits if"),
-    Mutation(
-        "scales of a group forgotten",
-        "return plain + self.group_scale_bytes / self.group if self.group else plain",
-        "return plain",
-    ),
-    Mutation("KV ignores tp", "np.maximum(1.0, group.kv_heads / tp)", "np.maximum(1.0, group.kv_heads)"),
-    Mutation("heads below one a GPU", "np.maximum(1.0, group.kv_heads / tp)", "(group.kv_heads / tp)"),
-    Mutation(
-        "window ignored in whole blocks",
-        "return blocks(np.minimum(tokens, group.bound_tokens), block_tokens) * block_tokens",
-        "return blocks(tokens, block_tokens) * block_tokens",
-    ),
-    Mutation(
-        "window ignored in copies",
-        "in_blocks = blocks(np.minimum(tokens, group.bound_tokens), block_tokens)",
-        "in_blocks = blocks(tokens, block_tokens)",
-    ),
-    Mutation("ceil becomes floor", "np.ceil(tokens / block_tokens)", "np.floor(tokens / block_tokens)"),
-    Mutation(
-        "state forgotten",
-        "(held_tokens(group) * per_token + group.fixed_bytes / tp)",
-        "held_tokens(group) * per_token",
-    ),
-    Mutation(
-        "no block rounding of what moves",
-        "block_tokens=inputs.block_tokens,\n        bytes_per_value",
-        "block_tokens=1,\n        bytes_per_value",
-    ),
-    Mutation("L copies for 2 L", "vectors = 2 if group.value_dim else 1", "vectors = 1"),
-    Mutation("2 L copies for L", '"per-layer": group.layers,', '"per-layer": 2 * group.layers,'),
-    Mutation(
-        "runs of a block forgotten",
-        "return total * runs_per_block",
-        "return total * np.ones_like(runs_per_block)",
-    ),
-    # units
-    Mutation(
-        "GB is GiB",
-        "KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12",
-        "KB, MB, GB, TB = 2**10, 2**20, 2**30, 2**40",
-    ),
-    Mutation("GiB is GB", "KIB, MIB, GIB = 2**10, 2**20, 2**30", "KIB, MIB, GIB = 10**3, 10**6, 10**9"),
-    Mutation("microseconds are milliseconds", "US, MS = 1e-6, 1e-3", "US, MS = 1e-3, 1e-3"),
-    Mutation("TFLOP is 2**40", "TFLOP = 10**12", "TFLOP = 2**40"),
-    # step time
-    Mutation("a multiplication without its addition", "tokens * (2.0 * active)", "tokens * active"),
-    Mutation("head forgotten", "+ sampled * (2.0 * head)", "+ 0 * sampled"),
-    Mutation("head for every token", "sampled * (2.0 * head)", "tokens * (2.0 * head)"),
-    Mutation("attention not causal", "pairs = new * (past + new / 2)", "pairs = new * (past + new)"),
-    Mutation("past forgotten", "pairs = new * (past + new / 2)", "pairs = new * (new / 2)"),
-    Mutation(
-        "window ignored in attention",
-        "span = np.minimum(position, group.bound_tokens)",
-        "span = position",
-    ),
-    Mutation("chunks as windows", "if group.chunked:", "if False:"),
-    Mutation(
-        "hard maximum",
-        "np.sqrt(computing_s * computing_s + reading_s * reading_s)",
-        "np.maximum(computing_s, reading_s)",
-    ),
-    Mutation(
-        "plain sum",
-        "np.sqrt(computing_s * computing_s + reading_s * reading_s)",
-        "computing_s + reading_s",
-    ),
-    Mutation(
-        "peak at 100 %",
-        "(tp * gpu.gemm_efficiency * gpu.peak_flop_per_s)",
-        "(tp * gpu.peak_flop_per_s)",
-    ),
-    Mutation(
-        "attention at the GEMM's efficiency",
-        "tp * gpu.attention_efficiency",
-        "tp * gpu.gemm_efficiency",
-    ),
-    Mutation("all experts read", "dense_bytes + distinct *", "dense_bytes + shape.experts *"),
-    Mutation(
-        "only a token's own experts read",
-        "dense_bytes + distinct *",
-        "dense_bytes + shape.experts_per_token *",
-    ),
-    Mutation(
-        "all experts compute",
-        "shape.experts_per_token * shape.expert_parameters",
-        "shape.experts * shape.expert_parameters",
-    ),
-    Mutation("attention ignores tp", "tp * gpu.attention_efficiency", "gpu.attention_efficiency"),
-    Mutation(
-        "weight read ignores tp",
-        "(tp * gpu.weight_read_efficiency",
-        "(gpu.weight_read_efficiency",
-    ),
-    Mutation(
-        "one all-reduce a layer",
-        "2 * shape.layers * (gpu.all_reduce_start_s",
-        "shape.layers * (gpu.all_reduce_start_s",
-    ),
-    Mutation("no traffic", "+ traffic_s(tokens, shape, gpu, tp=tp)", "+ 0"),
-    Mutation("no launches", "\n        + shape.layers * gpu.launch_s_per_layer", ""),
-    Mutation(
-        "one big chunk",
-        "full_chunks = np.floor(tokens / chunk_tokens)",
-        "full_chunks = np.floor(tokens / 1e9)",
-    ),
-    Mutation("marginal is alone", "mixed_s - decoding_s + slower_read_s", "mixed_s"),
-    Mutation(
-        "decodes read as fast beside a chunk",
-        "mixed_s - decoding_s + slower_read_s",
-        "mixed_s - decoding_s",
-    ),
-    Mutation(
-        "decodes leave the whole budget",
-        "np.maximum(max_num_batched_tokens - decodes, 1.0)",
-        "np.maximum(max_num_batched_tokens, 1.0)",
-    ),
-    Mutation(
-        "floor with efficiency",
-        "/ (tp * matrix_peak_flop_per_s(shape, gpu))",
-        "/ (tp * gpu.gemm_efficiency * matrix_peak_flop_per_s(shape, gpu))",
-    ),
-    # transfers
-    Mutation("rate alone", "return copies * per_copy_s + ", "return 0 * copies * per_copy_s + "),
-    Mutation("cliff above", "size_bytes < copies * cliff_bytes", "size_bytes > copies * cliff_bytes"),
-    Mutation("staging for nothing", "+ 1 / staging_bytes_per_s)", "+ 0 / staging_bytes_per_s)"),
-    Mutation("a kernel takes nothing", 'if method == "kernel" else 0.0', 'if method == "" else 0.0'),
-    Mutation("a load has its token", "loading_s + inputs.next_token_s * (tokens > 0)", "loading_s"),
-    Mutation(
-        "H2D for D2H",
-        "rate = link.h2d_bytes_per_s if direction ==",
-        "rate = link.h2d_bytes_per_s if direction !=",
-    ),
-    Mutation(
-        "cost of a copy H2D for D2H",
-        "return link.per_copy_h2d_s if direction ==",
-        "return link.per_copy_h2d_s if direction !=",
-    ),
-    Mutation(
-        "out at the rate of in",
-        'transfer.transfer(inputs, "d2h", copies',
-        'transfer.transfer(inputs, "h2d", copies',
-    ),
-    Mutation(
-        "each GPU has the host to itself",
-        "return np.minimum(link_bytes_per_s, together / tp)",
-        "return link_bytes_per_s",
-    ),
-    # memory
-    Mutation(
-        "weights ignore tp",
-        "weights.loaded_bytes(model, tp) / (tp * pp) if",
-        "weights.loaded_bytes(model, tp) / pp if",
-    ),
-    Mutation(
-        "activations as large as weights are wide",
-        "return np.asarray(batched_tokens * values * ACTIVATION_BYTES)",
-        "return np.asarray(batched_tokens * values)",
-    ),
-    Mutation(
-        "last preemption may exceed the pool",
-        "case.tokens + (case.preemptions - 1) * case.tokens_between",
-        "case.tokens",
-    ),
-    # prices
-    Mutation(
-        "engine factor dropped",
-        "larger(engine.engine_factor * kernels_s, steps * engine.host_step_s)",
-        "larger(kernels_s, steps * engine.host_step_s)",
-    ),
-    Mutation(
-        "request overhead dropped",
-        "return launched_s(kernels_s, engine, steps) + engine.request_overhead_s",
-        "return launched_s(kernels_s, engine, steps)",
-    ),
-    Mutation(
-        "load overhead dropped",
-        "(copy.seconds + inputs.load_overhead_s)",
-        "copy.seconds",
-    ),
-    Mutation(
-        "survival ignored in recompute",
-        "past = inputs.survival * context\n        new = context - past",
-        "past = 0 * context\n        new = context - past",
-    ),
-    Mutation("survival ignored in offload", "gpu_tokens = inputs.survival * context", "gpu_tokens = 0 * context"),
-    Mutation(
-        "context does not grow",
-        "inputs.tokens + index * inputs.tokens_between)",
-        "inputs.tokens + 0 * index * inputs.tokens_between)",
-    ),
-    Mutation(
-        "offload waits for its write",
-        "_Resume(loading_s + costs.prefill_alone_s(inputs, new, past), ",
-        "_Resume(loading_s + costs.out_s(inputs, missing) + costs.prefill_alone_s(inputs, new, past), ",
-    ),
-    Mutation(
-        "offload writes at every preemption",
-        "link_s=back + write.seconds",
-        "link_s=back + inputs.preemptions * write.seconds",
-    ),
-    Mutation("offload of the prompt keeps all", "if not inputs.offload_prompt_only:", "if True:"),
-    Mutation(
-        "swap keeps its host copy",
-        "out = out + happens * copy.seconds",
-        "out = np.maximum(out, happens * copy.seconds)",
-    ),
-    Mutation(
-        "V0's copies take nobody's time",
-        "gpu_s=delay if inputs.swap_on_compute_stream else kernel",
-        "gpu_s=kernel",
-    ),
-    Mutation(
-        "both adds up",
-        "slower_s = np.maximum(computing_s, loading_s)",
-        "slower_s = computing_s + loading_s",
-    ),
-    Mutation(
-        "wait without the remaining output",
-        "np.multiply(tokens, inputs.remaining_output)",
-        "np.asarray(tokens)",
-    ),
-    Mutation(
-        "queue releases contexts alone",
-        "inputs.decode_context + inputs.remaining_output)",
-        "inputs.decode_context)",
-    ),
-    Mutation(
-        "the host's part of a step",
-        "return launched_s(kernels_s, engine) + overhead_s",
-        "return launched_s(kernels_s, engine)",
-    ),
-    Mutation(
-        "a host that waits for its kernels",
-        "return larger(engine.engine_factor * kernels_s, steps",
-        "return (engine.engine_factor * kernels_s + steps",
-    ),
-    Mutation("large messages as fast as small", "gpu.all_reduce_large_share, 1.0)", "1.0, 1.0)"),
-    Mutation("four GPUs as two", "gpu.all_reduce_beyond_pair_share, 1.0)", "1.0, 1.0)"),
-    Mutation("8-bit weights at the 16-bit peak", "return most == 1\n", "return False\n"),
-    Mutation("older kernels as today's", "older * np.asarray(gpu.gemm_efficiency)", "gpu.gemm_efficiency"),
-    Mutation("nothing is impossible", "each.seconds < floor_s", "each.seconds < 0"),
-    Mutation("link bytes of one GPU", "link_bytes=size * inputs.tp", "link_bytes=size"),
-    Mutation(
-        "low above likely",
-        "self.victim_delay_s * (1 - self.band)",
-        "self.victim_delay_s * (1 + self.band / 2)",
-    ),
-    # break-evens and verdict
-    Mutation(
-        "break-even of one direction",
-        "return 2 * resolve.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
-        "return resolve.moved_bytes(inputs, inputs.tokens) / recompute_s(inputs)",
-    ),
-    Mutation(
-        "break-even without survival",
-        "past = np.multiply(inputs.survival, inputs.tokens)",
-        "past = 0 * np.multiply(inputs.survival, inputs.tokens)",
-    ),
-    Mutation(
-        "bytes per copy in one direction",
-        "np.add(inputs.per_copy_d2h_s, inputs.per_copy_h2d_s)",
-        "np.asarray(inputs.per_copy_h2d_s)",
-    ),
-    Mutation("preemptions one too few", "int(cheaper[0]) + 1 if", "int(cheaper[0]) if"),
-    Mutation("the dearest wins", "(cost(name), float(", "(-cost(name), float("),
-    Mutation("factor upside down", "cost(runner_up) / cost(winner) if", "cost(winner) / cost(runner_up) if"),
-    Mutation(
-        "objective ignored",
-        'price.gpu_s if inputs.objective == "gpu-time"',
-        'price.gpu_s if inputs.objective == "nothing"',
-    ),
-    Mutation(
-        "policy ignored", "acting = [name for name in inputs.available if", "acting = [name for name in prices if"
-    ),
-    Mutation(
-        "never close",
-        "return Contest(winner, runner_up, cost(runner_up) / cost(winner) if cost(winner) > 0 else None, close)",
-        "return Contest(winner, runner_up, cost(runner_up) / cost(winner) if cost(winner) > 0 else None, False)",
-    ),
-    # figure 19
-    Mutation(
-        "figure 19 unscaled",
-        'measured_s * assumptions.value("figure19", "plotted_factor")',
-        "measured_s * 1.0",
-    ),
-    Mutation("figure 19 out alone", "return out_s + in_s", "return 2 * in_s"),
-)
+def planted() -> list[Planted]:
+    rows = tomllib.loads((Path(__file__).parent / "planted_faults.toml").read_text(encoding="utf-8"))["fault"]
+    return [Planted(**row) for row in rows]
 
 
-def place(mutation: Mutation, package: Path) -> Path | None:
-    """The one file of the package in which the text to change stands, and stands once; None where that is not so."""
-    places = [
-        path for path in package.rglob("*.py") for _ in range(path.read_text(encoding="utf-8").count(mutation.old))
-    ]
-    return places[0] if len(places) == 1 else None
+def place(fault: Planted, root: Path = ROOT) -> Fault | None:
+    """Where it goes; None where its text does not stand exactly once."""
+    old = fault.old.encode()
+    sources = _sources(root, FOLDERS if fault.noticed_by else FOLDERS[:1])
+    found = [path for path, source in sources.items() for _ in range(source.count(old))]
+    if len(found) != 1:
+        return None
+    path, source = found[0], sources[found[0]]
+    start = source.index(old)
+    line = source.count(b"\n", 0, start) + 1
+    scope = scope_at(source, line) if path.endswith(".py") else ""
+    return Fault(path, line, scope, fault.name, start, start + len(old), fault.new)
 
 
-def pytest_here(folder: Path, *options: str, first: str = "") -> subprocess.CompletedProcess[str]:
-    """All model tests, those of the package `first` at the start: they kill most slips at once."""
-    tests = [f"tests/{name}" for name in sorted(MODEL_TESTS, key=lambda name: name.split("/")[0] != first)]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=no", *options, *tests]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+@functools.cache
+def _sources(root: Path, folders: tuple[str, ...]) -> dict[str, bytes]:
+    paths = (path for folder in folders for path in sorted((root / folder).rglob("*.*")) if path.suffix != ".pyc")
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths if path.is_file()}
 
 
-def copied(source: Path, target: Path) -> Path:
-    ignored = shutil.ignore_patterns("__pycache__")
-    for name in ("kvmodel", "fitting", *(f"tests/{name}" for name in (*MODEL_TESTS, "helpers", "data"))):
-        copy = shutil.copytree if (source / name).is_dir() else shutil.copy
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        copy(source / name, target / name, **({"ignore": ignored} if copy is shutil.copytree else {}))
-    shutil.copy(source / "pyproject.toml", target)
-    return target
+def drawn(number: int, seed: int, within: str) -> list[Fault]:
+    """As many of each kind, anywhere in the files whose path begins so."""
+    by_kind: dict[str, list[Fault]] = defaultdict(list)
+    for path in sorted((ROOT / "kvmodel").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        for fault in faults(name, path.read_bytes()) if name.startswith(within) else ():
+            by_kind[fault.kind].append(fault)
+    chance = random.Random(seed)
+    for each in by_kind.values():
+        chance.shuffle(each)
+    kinds = sorted(by_kind)
+    order = [by_kind[kind][turn] for turn in range(number) for kind in kinds if turn < len(by_kind[kind])]
+    return order[:number]
 
 
-def outcome(mutation: Mutation, pristine: Path, left_out: list[str]) -> str:
-    """ "killed by ...", "survived", or "stale" where the text to change is not there exactly once."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = copied(pristine, Path(folder))
-        path = place(mutation, copy / "kvmodel")
-        if path is None:
-            return f"stale: {mutation.old!r} does not stand exactly once"
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-        first = path.relative_to(copy / "kvmodel").parts[0]
-        done = pytest_here(copy, "-x", *(f"--deselect={test}" for test in left_out), first=first)
-        killer = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, flags=re.MULTILINE)
-        return f"killed by {killer.group(1) if killer else 'an error'}" if done.returncode else "survived"
+def mapped(folders: Queue[Path], kept: Path) -> runs.Notes:
+    kept.mkdir(parents=True, exist_ok=True)
+    files = runs.test_files()
+    notes = dict(zip(files, _each(folders, files, lambda file, folder: runs.notes_of(folder, file, kept)), strict=True))
+    for file, noted in notes.items():
+        for test in noted.get("failed", ()):
+            print(f"left out, fails without a fault: {test} ({file})")
+    return notes
 
 
-def main(words: list[str]) -> int:
-    chosen = [one for one in MUTATIONS if not words or any(word.lower() in one.name.lower() for word in words)]
-    with tempfile.TemporaryDirectory() as folder:
-        pristine = copied(ROOT, Path(folder))
-        baseline = pytest_here(pristine)
-        left_out = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", baseline.stdout, flags=re.MULTILINE)
-        for test in left_out:
-            print(f"left out, fails without a mutation: {test}")
-        if baseline.returncode not in (0, 1):  # 1: some tests fail
-            print(baseline.stdout[-2000:], baseline.stderr[-2000:])
+def _each(folders: Queue[Path], things: Iterable[Any], work: Callable[[Any, Path], Any]) -> Iterable[Any]:
+    """Two at a time, each in a copy of its own."""
+
+    def in_a_copy(thing: Any) -> Any:
+        folder = folders.get()
+        try:
+            return work(thing, folder)
+        finally:
+            folders.put(folder)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        yield from pool.map(in_a_copy, things)
+
+
+def described(fault: Fault) -> str:
+    old = (ROOT / fault.path).read_bytes()[fault.start : fault.end].decode()
+    return re.sub(r"\s+", " ", f"{fault.path}:{fault.line} {fault.kind}: {old}  ->  {fault.new}")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--sample", type=int, help="how many simple faults to draw")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--within", default="kvmodel/", help="draw in files whose path begins so")
+    parser.add_argument("--again", type=Path, help="faults that --keep wrote")
+    parser.add_argument("--keep", type=Path, help="where to write the faults that survive")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests a fault")
+    parser.add_argument("--map", type=Path, default=ROOT / "build" / "mutation_map")
+    asked = parser.parse_args(arguments)
+    named = {}
+    if asked.again:
+        chosen = [Fault(**row) for row in json.loads(asked.again.read_text(encoding="utf-8"))]
+    elif asked.sample:
+        chosen = drawn(asked.sample, asked.seed, asked.within)
+    else:
+        rows = [
+            one for one in planted() if not asked.words or any(word.lower() in one.name.lower() for word in asked.words)
+        ]
+        stale = [one.name for one in rows if place(one) is None]
+        if stale:
+            print(f"no longer in the code exactly once: {', '.join(stale)}")
             return 1
-        bad = 0
-        with ThreadPoolExecutor(WORKERS) as pool:
-            outcomes = pool.map(lambda one: outcome(one, pristine, left_out), chosen)
-            for mutation, what in zip(chosen, outcomes, strict=True):
-                bad += not what.startswith("killed")
-                print(f"{mutation.name:45} {what}", flush=True)
-    print(f"{len(chosen) - bad} of {len(chosen)} killed")
-    return 1 if bad else 0
+        chosen = [fault for one in rows if (fault := place(one)) is not None]
+        named = {one.name: one.noticed_by for one in rows if one.noticed_by}
+    with tempfile.TemporaryDirectory() as temporary:
+        folders: Queue[Path] = Queue()
+        for number in range(WORKERS):
+            folders.put(runs.copied(Path(temporary) / str(number)))
+        survivors = tried(chosen, named, mapped(folders, asked.map), folders, asked.budget, asked.keep)
+    return 1 if survivors > (MAY_SURVIVE * len(chosen) if asked.sample else 0) else 0
+
+
+def tried(
+    chosen: list[Fault],
+    named: dict[str, str],
+    notes: runs.Notes,
+    folders: Queue[Path],
+    budget_s: float,
+    keep: Path | None,
+) -> int:
+    users = runs.users()
+
+    def one(fault: Fault, folder: Path) -> str:
+        file = named.get(fault.kind)
+        can = runs.whole(file, notes) if file else runs.chosen(fault, notes, users)
+        return runs.outcome(fault, folder, notes, can, budget_s)
+
+    survivors, counts = [], Counter[tuple[str, bool]]()
+    for fault, what in zip(chosen, _each(folders, chosen, one), strict=True):
+        noticed = what.startswith(("noticed", "hangs"))
+        counts[fault.kind, noticed] += 1
+        if not noticed:
+            survivors.append(fault)
+        print(f"{described(fault)}\n    {what}", flush=True)
+        if keep:
+            keep.write_text(json.dumps([asdict(each) for each in survivors]), encoding="utf-8")
+    for kind in sorted({kind for kind, _ in counts} if len(counts) < 20 else ()):
+        print(f"{kind:12} {counts[kind, True]} of {counts[kind, True] + counts[kind, False]}")
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} noticed")
+    return len(survivors)
 
 
 if __name__ == "__main__":

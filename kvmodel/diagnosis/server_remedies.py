@@ -7,7 +7,7 @@ simulation says nothing about it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, log, sqrt
 
@@ -99,12 +99,16 @@ def sentence(server: Server, load: Load, as_is: Row, objective: str) -> str:
 
 @lru_cache(64)
 def rows_of(server: Server, load: Load, rungs: tuple[str, ...]) -> tuple[Row, ...]:
-    """Rows of the rungs; without any the server as it is. A page asks for the same server again and again."""
+    """Rows of the rungs; without any the server as it is. A page asks for the same server again and again.
+
+    They are kept for readers of any language, so without the sentences on a flag's releases and on a refusal.
+    """
     requests = workload_of(load, server)
     if not rungs:
         return (remedies.as_it_is(server, requests),)
     engine_rungs = [rung for rung in remedy_rungs.rungs(server.engine.scheduler) if rung.id in rungs]
-    return tuple(remedies.row_of(rung, server, requests, None) for rung in engine_rungs)
+    rows = (remedies.row_of(rung, server, requests, None) for rung in engine_rungs)
+    return tuple(replace(row, stands="", problem="refused" if row.problem else "") for row in rows)
 
 
 def require_alike(ours: float, measured: float) -> None:

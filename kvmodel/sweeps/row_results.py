@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -104,8 +103,7 @@ def _group_results(
     refusals = {}
     for position in np.flatnonzero(np.broadcast_to(misfits, len(rows))).tolist():
         case = rows[position].case
-        heavy = _too_heavy(case.model, case.gpu, case.tp, case.max_num_batched_tokens)
-        refusals[position] = heavy or _why(possible, case)
+        refusals[position] = _why(resolve.require_weights_fit, case) or _why(possible, case)
     return results, refusals
 
 
@@ -116,12 +114,6 @@ def _why(possible: Callable[[Case], object], case: Case) -> str:
     except (CatalogError, DoesNotFit) as error:
         return str(error)
     return ""
-
-
-@functools.cache
-def _too_heavy(model: str, gpu: str, tp: int, batched: int) -> str:
-    """The sentence where weights do not fit: the same for many rows."""
-    return _why(resolve.require_weights_fit, Case(model=model, gpu=gpu, tp=tp, max_num_batched_tokens=batched))
 
 
 def names_of_results(question: Question, own_inputs: tuple[str, ...]) -> list[str]:
