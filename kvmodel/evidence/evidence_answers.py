@@ -11,7 +11,7 @@ from typing import Any
 
 from kvmodel import files
 from kvmodel.catalog import assumptions
-from kvmodel.errors import CaseError
+from kvmodel.errors import LONGEST_ECHO, CaseError
 from kvmodel.evidence import calibration, copy_rows, measured, step_rows
 from kvmodel.evidence.calibration import CopyReading, Point, PrefillReading
 from kvmodel.evidence.measured import Step
@@ -75,17 +75,18 @@ def kinds() -> tuple[str, ...]:
 
 def own_step(row: Mapping[str, str]) -> Step:
     """A row of a reader's file as a step. Raises CaseError where it is none that the model can be asked about."""
+    row = {**row, "id": " ".join(row["id"].split())[:LONGEST_ECHO]}
     if row["kind"] not in kinds():
-        raise CaseError(f"kind: {row['kind'][:40]!r} given in row {row['id'][:40]}; allowed: {', '.join(kinds())}")
+        raise CaseError(f"kind: {row['kind'][:LONGEST_ECHO]!r} given in row {row['id']}; allowed: {', '.join(kinds())}")
     for column in ("gpu", "model"):
         if not row[column]:
-            raise CaseError(f"{column}: none given in row {row['id'][:40]}; allowed: an id of the catalog")
+            raise CaseError(f"{column}: none given in row {row['id']}; allowed: an id of the catalog")
     found = measured.step(row)
     needed = NEEDED.get(found.kind, ("batch", "tokens"))
     for column, value in vars(found).items():
         if column in ("tp", "seconds", *needed) and not value:
             name = "value" if column == "seconds" else column
-            raise CaseError(f"{name}: {row[name][:40]!r} given in row {row['id'][:40]}; allowed: above 0")
+            raise CaseError(f"{name}: {row[name][:LONGEST_ECHO]!r} given in row {row['id']}; allowed: above 0")
     return found
 
 
