@@ -1,4 +1,4 @@
-"""Damaged scrapes, JSON, logs and config.json: each must give an answer or one sentence, soon and in little memory.
+"""Damaged scrapes, logs, JSON, tables and links: each must give an answer or one sentence, soon and in little memory.
 
     python -m benchmarks.mutated_inputs                        # 10,000 of each kind; exit 1 if one is out of bounds
     python -m benchmarks.mutated_inputs scrape config -n 500   # these kinds only; --seed N draws others
@@ -10,35 +10,26 @@ Times are of the processor, without tracemalloc; the peak is that of each tenth 
 import argparse
 import json
 import random
-import re
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlencode
 
-from kvmodel.arrays import json_value
-from kvmodel.cli import answers
-from kvmodel.diagnosis import from_scrapes
+from benchmarks.entrances import ENTRANCES, FORMS
+from benchmarks.mutations_of_texts import mutant
+from kvmodel import files as model_files
 from kvmodel.errors import CaseError
-from kvmodel.hf import config_file
+from kvmodel.inputs import addresses
 from kvmodel.inputs.case import Case
-from kvmodel.startup_log import log_answer
-from kvmodel.texts import diagnosis, startup_log
+from tests.cli import test_rows
 from tests.metrics import test_running_lines as running_lines
 from tests.metrics import test_trtllm_json as trtllm_json
 from tests.startup_log import log_texts
 
 TESTS = Path(__file__).parent.parent / "tests"
-INPUTS, LONGEST_S, MOST_BYTES = 10_000, 1.0, 50_000_000
-LARGEST = (20_000,) * 9 + (1_000_000,)  # bytes that an input may grow to
-NUMBERS = [
-    *"-1 0 -0 NaN Inf -Inf 1e400 1e-400 1e18 0x10 1,5 1_0 None 1.01 ٣ ¹ 9.9.9".split(), "", "9" * 400, "7" * 5000,
-]  # fmt: skip
-VALUES = [None, True, "x", "", "٣", "\0", -1, 0, 0.5, 1e-300, 1e308, 10**30, 10**4000, [], {}, [[]], {"a": {}}]
-BYTES = [b"\0", b"\xff\xfe", b"\x1b[31m", b"\xc2\xa0", "٣".encode(), b'"', b"\\", b"{", b"}", b",", b"=", b"\r", b" "]
-KEYS = ("iter", "data", "", "text_config", "model_type", "layer_types", "per_layer_config", "quantization_config")
+INPUTS, LONGEST_S, MOST_BYTES = 10_000, 1.0, 200_000_000
 Seeds = list[tuple[str, bytes]]
 
 
@@ -75,124 +66,19 @@ def seeds(kind: str, more: list[Path]) -> Seeds:
         return files([TESTS / "data" / "pool_logs", TESTS / "startup_log", *more], "*.log") + texts
     if kind == "config":
         return files([TESTS / "data" / "hf_configs", TESTS / "startup_log", *more], "*.json", b"hidden_size")
+    if kind == "simulate":
+        return files([TESTS / "data" / "oracle", *more], "*.json", b'"requests"')
+    if kind in ("trace", "measured"):
+        path = model_files.DATA / {"trace": "real_run/requests.csv", "measured": "measured/steps.csv"}[kind]
+        heading, *lines = path.read_bytes().splitlines(keepends=True)
+        return [(f"{path.name} from {at}", heading + b"".join(lines[at : at + 20])) for at in range(0, len(lines), 20)]
+    if kind == "rows":
+        return [(name, text.encode()) for name, text in test_rows.FILES.items()]
+    if kind == "link":
+        links = (TESTS / "data" / "links.txt").read_text("utf-8").splitlines()
+        shipped = [(f"link {number}", link.rpartition("?")[2].encode()) for number, link in enumerate(links)]
+        return [*shipped, ("default", urlencode(addresses.query(Case())).encode())]
     return files([TESTS / "data", *more], "*.prom")
-
-
-# --- what is done to an input ---
-
-
-def of_lines(content: bytes, draw: random.Random, most: int) -> bytes:
-    """Lines taken out, doubled, moved, joined, repeated many times, or for many engines, or with many labels."""
-    lines = content.split(b"\n")
-    at, kind = draw.randrange(len(lines)), draw.randrange(7)
-    part = lines[at : at + draw.choice((1, 3, 20, len(lines)))]
-    times = most // (sum(map(len, part)) + len(part)) + 1
-    if kind == 0:
-        del lines[at : at + draw.choice((1, 3, 30))]
-    elif kind == 1:
-        lines[at:at] = part * draw.choice((1, 2, times))
-    elif kind == 2:
-        draw.shuffle(lines)
-    elif kind == 3:
-        return draw.choice((b"", b" ", b"\r", b"\r\n")).join(lines)
-    elif kind == 4:
-        lines = [of_rank(line, rank) for rank in range(min(times, draw.choice((2, 60, 1000)))) for line in part]
-    elif kind == 5:
-        labels = (b'a%d="%d"' % (n, n) for n in range(draw.choice((5, 300, most // 16))))
-        lines[at] = lines[at].replace(b"{", b"{" + b",".join(labels) + b",", 1)
-    else:
-        for index in (draw.randrange(len(lines)) for _ in range(draw.choice((1, 5, 50)))):
-            lines[index] = lines[index].rsplit(b" ", 1)[0] + b" " + draw.choice(NUMBERS).encode()
-    return b"\n".join(lines)
-
-
-def of_rank(line: bytes, rank: int) -> bytes:
-    """A line as another engine would print it."""
-    return re.sub(rb'((?:engine|dp_rank|tp_rank)="|\bDP|\bTP|Engine )[0-9]+', rb"\g<1>%d" % rank, line)
-
-
-def of_bytes(content: bytes, draw: random.Random, most: int) -> bytes:
-    """Numbers changed, a cut, a part taken out, doubled or repeated, odd bytes, very long words."""
-    start, kind = draw.randrange(len(content) + 1), draw.randrange(6)
-    end = start + draw.choice((1, 2, 8, 60, 400))
-    part = content[start:end]
-    if kind == 0:
-        share = draw.choice((0.02, 0.2, 1.0))
-        number = rb"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-        return re.sub(number, lambda m: draw.choice(NUMBERS).encode() if draw.random() < share else m[0], content)
-    if kind == 1:
-        return content[:start] if draw.random() < 0.7 else content[start:]
-    if kind == 2:
-        return content[:start] + part * draw.choice((0, 0, 2, 3, 50, most // (len(part) + 1))) + content[end:]
-    if kind == 3:
-        return content[:start] + draw.choice(BYTES) * draw.choice((1, 1, 1, 50, most)) + content[start:]
-    if kind == 4:
-        raw = bytearray(content)
-        for at in (draw.randrange(len(raw)) for _ in range(draw.choice((1, 5, 100)) if raw else 0)):
-            raw[at] = draw.randrange(256)
-        return bytes(raw)
-    words = re.findall(rb"[A-Za-z_]{3,}", content[start : start + 500]) or [b"x"]
-    word = draw.choice(words)
-    return content.replace(word, word * draw.choice((0, 2, 100, most // len(word))), draw.choice((1, 3)))
-
-
-def of_tree(value: Any, draw: random.Random, most: int, often: float) -> Any:
-    """JSON with places taken out, replaced by another type, nested deep, repeated or under another key."""
-    if draw.random() < often:
-        kind, many = draw.randrange(5), draw.choice((3, 60, most // (len(str(value)) + 12)))
-        if kind == 0:
-            return {str(number): value for number in range(many)}
-        if kind == 1:
-            return [value] * many
-        if kind == 2:
-            for _ in range(draw.choice((1, 5, 200))):
-                value = {draw.choice(KEYS): value} if draw.random() < 0.5 else [value]
-            return value
-        if kind == 3 and isinstance(value, int | float):
-            return draw.choice((-value, value * 1000, value / 3, str(value), float(value), value + 1, bool(value)))
-        return draw.choice(VALUES)
-    if isinstance(value, dict):
-        parts = [(key, of_tree(part, draw, most, often)) for key, part in value.items() if draw.random() > often]
-        return {draw.choice(KEYS) if draw.random() < often / 2 else key: part for key, part in parts}
-    return [of_tree(part, draw, most, often) for part in value] if isinstance(value, list) else value
-
-
-def mutant(content: bytes, draw: random.Random, *, tree: bool) -> bytes:
-    """One to four changes, one after another; of JSON mostly such as leave it JSON."""
-    most = draw.choice(LARGEST)
-    ways: tuple[Callable[..., bytes], ...] = (of_lines, of_bytes)
-    if tree and draw.random() < 0.9:
-        value = of_tree(json.loads(content), draw, most, draw.choice((0.01, 0.02, 0.1)))
-        text = json.dumps(value, ensure_ascii=draw.random() < 0.5, indent=draw.choice((None, 1)))
-        content, ways = text.encode("utf-8", "replace"), (of_bytes,) if draw.random() < 0.1 else ()
-    for way in draw.choices(ways, k=draw.choice((1, 1, 2, 4))) if ways else ():
-        content = way(content, draw, most)[: 2 * max(LARGEST)]
-    return content
-
-
-# --- the entrances ---
-
-
-def of_scrapes(*pages: bytes) -> str:
-    answer = from_scrapes.diagnose(*pages)
-    return json.dumps(answer, allow_nan=False) and diagnosis.diagnose(answer)
-
-
-def of_log(content: bytes) -> str:
-    answer = log_answer.explain_text(content.decode("utf-8", "replace"), Case(), {"model": None})
-    return json.dumps(answer, allow_nan=False) and startup_log.explain_log(answer)
-
-
-def of_config(content: bytes) -> str:
-    reading = config_file.read_text(content, assume_defaults=len(content) % 2 == 0)
-    answer = answers.fields_used(Case(model=reading.text), reading) | answers.config_answer(reading)
-    return json.dumps(json_value(answer), allow_nan=False)
-
-
-ENTRANCES: dict[str, Callable[..., str]] = {
-    "scrape": of_scrapes, "two scrapes": of_scrapes, "trt json": of_scrapes, "running": of_scrapes,
-    "start-up": of_log, "config": of_config,
-}  # fmt: skip
 
 
 def outcome(read: Callable[..., str], pages: tuple[bytes, ...]) -> tuple[bool, str | None]:
@@ -211,10 +97,10 @@ def inputs(kind: str, from_seeds: Seeds, count: int, draw: random.Random) -> Ite
     """Inputs by the name of their seed; of two scrapes, mostly of one server, one is damaged or both."""
     for _ in range(count):
         name, content = draw.choice(from_seeds)
-        pages = [mutant(content, draw, tree=kind in ("trt json", "config"))]
+        pages = [mutant(content, draw, FORMS.get(kind, ""))]
         if kind == "two scrapes":
             other = draw.choice(from_seeds)[1] if draw.random() < 0.1 else content
-            pages.append(mutant(other, draw, tree=False) if draw.random() < 0.5 else other)
+            pages.append(mutant(other, draw, "") if draw.random() < 0.5 else other)
             draw.shuffle(pages)
         yield name, tuple(pages)
 

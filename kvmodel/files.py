@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from kvmodel.errors import unusable
-from kvmodel.units import MIB, format_bytes
+from kvmodel.units import KIB, MIB, format_bytes
 
 DATA = Path(__file__).parent / "data"
 LARGEST_BYTES = 256 * MIB  # a trace of millions of requests
+LONGEST_LINE = 64 * KIB  # characters of a table's line
+MOST_LINES_OF_ROW = 100  # of a table, where quotes hold line ends
 
 
 def write(path: str, content: str | bytes) -> None:
@@ -61,10 +63,50 @@ def as_csv(points: list[dict[str, Any]]) -> str:
     return file.getvalue()
 
 
-def read_text(path: str | Path) -> str:
+def read_text(path: str | Path, largest_bytes: int) -> str:
     """UTF-8 text with its line ends as they are. Raises OSError, also where it is too large, or UnicodeDecodeError."""
     with Path(path).open("rb") as file:
-        content = file.read(LARGEST_BYTES + 1)
-    if len(content) > LARGEST_BYTES:
-        raise OSError(errno.EFBIG, f"it is larger than {format_bytes(LARGEST_BYTES)}")
+        content = file.read(largest_bytes + 1)
+    if len(content) > largest_bytes:
+        raise _too_much(f"it is larger than {format_bytes(largest_bytes)}")
     return content.decode("utf-8-sig")
+
+
+def open_text(path: str | Path) -> TextIO:
+    """UTF-8 text with its line ends as they are, to be read piece by piece. Raises OSError or ValueError."""
+    return Path(path).open(encoding="utf-8-sig", newline="")
+
+
+def table_rows(file: TextIO, most_rows: int) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file, each with the number of its last line, one at a time; blank lines count as none.
+
+    Raises OSError where there is more of it than allowed, UnicodeDecodeError, csv.Error.
+    """
+    import csv
+
+    begins, size, rows = 1, 0, 0
+
+    def lines() -> Iterator[str]:
+        nonlocal size
+        while line := file.readline(LONGEST_LINE + 1):
+            size += len(line)
+            if len(line) > LONGEST_LINE:
+                raise _too_much(f"line {reader.line_num + 1:,} is longer than {LONGEST_LINE:,} characters")
+            if reader.line_num >= begins + MOST_LINES_OF_ROW:
+                raise _too_much(f"the row that begins in line {begins:,} has more than {MOST_LINES_OF_ROW} lines")
+            if size > LARGEST_BYTES:
+                raise _too_much(f"it is larger than {format_bytes(LARGEST_BYTES)}")
+            yield line
+
+    reader = csv.reader(lines())
+    for row in reader:
+        begins = reader.line_num + 1
+        if not row:
+            continue
+        if (rows := rows + 1) > most_rows + 1:
+            raise _too_much(f"it has more than {most_rows:,} rows below its heading")
+        yield reader.line_num, row
+
+
+def _too_much(reason: str) -> OSError:
+    return OSError(errno.EFBIG, reason)

@@ -17,7 +17,19 @@ from kvmodel.errors import CaseError, CatalogError, unusable
 from kvmodel.inputs.case import Case
 from kvmodel.memory import kv_cache
 from kvmodel.recovery import resolve
-from kvmodel.sweeps.row_results import COMPARE, Question, Results, Row, names_of_results, pools, read_row, results_of
+from kvmodel.sweeps.row_results import (
+    AT_ONCE,
+    COMPARE,
+    Question,
+    Results,
+    Row,
+    names_of_results,
+    pools,
+    results_of,
+    row_reader,
+)
+
+MOST_ROWS = 100_000
 
 
 def answer(
@@ -29,54 +41,50 @@ def answer(
     ------
     CaseError, CatalogError : a file, column or value that cannot be used; one sentence with the line.
     """
-    text = _text(path)
-    table = csv.reader(io.StringIO(text, newline=""))
-    columns, rows = _read(table, path, choices, fields, own_inputs)
+    columns, rows, line_end = _read(path, choices, fields, own_inputs)
     question = QUESTIONS[command]
-    results, names = results_of(question, rows, own_inputs), names_of_results(question, own_inputs)
+    names = names_of_results(question, own_inputs)
     out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\r\n" if "\r\n" in text else "\n")
+    writer = csv.writer(out, lineterminator=line_end)
     writer.writerow([*columns, *names, "error"])
-    for row, result in zip(rows, results, strict=True):
-        if isinstance(result, str):
-            writer.writerow([*row.cells, *("" for _ in names), result])
-        else:
-            writer.writerow([*row.cells, *result, ""])
+    for start in range(0, len(rows), AT_ONCE):  # results of all rows would take ten times the file's memory
+        part = rows[start : start + AT_ONCE]
+        for row, result in zip(part, results_of(question, part, own_inputs), strict=True):
+            if isinstance(result, str):
+                writer.writerow([*row.cells, *("" for _ in names), result])
+            else:
+                writer.writerow([*row.cells, *result, ""])
     return out.getvalue()
 
 
-def _text(path: str) -> str:
+def _read(
+    path: str, choices: Mapping[str, str], fields: Sequence[str], own_inputs: tuple[str, ...]
+) -> tuple[list[str], list[Row], str]:
+    """Column names as they stand, the rows, and how a line ends."""
+    line = 1
     try:
-        return files.read_text(path)
+        with files.open_text(path) as file:
+            table = files.table_rows(file, MOST_ROWS)
+            line, columns = next(table, (1, []))
+            names, read = _names(columns, fields), row_reader(own_inputs)
+            rows = []
+            for line, cells in table:  # noqa: B007 - a refusal names it
+                if len(cells) != len(columns):
+                    raise CaseError(f"{len(cells)} cells given; allowed: {len(columns)}, as many as the header has")
+                row_choices = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
+                rows.append(read(cells, {**choices, **row_choices}))
+            line_end = "\r\n" if "\r\n" in (file.newlines or ()) else "\n"
+    except (CaseError, CatalogError) as error:
+        raise CaseError(f"line {line} of {path}: {error}") from None
+    except csv.Error as error:
+        raise CaseError(f"line {line + 1} of {path}: {error}") from None
     except UnicodeDecodeError:
         raise CaseError(f"--rows: {path!r} is not UTF-8 text; allowed: a CSV file") from None
     except (OSError, ValueError) as error:
         raise unusable("--rows", path, error) from None
-
-
-def _read(
-    table: Any, path: str, choices: Mapping[str, str], fields: Sequence[str], own_inputs: tuple[str, ...]
-) -> tuple[list[str], list[Row]]:
-    """Column names as they stand, and the rows. Blank lines count as none."""
-    rows: list[Row] = []
-    columns: list[str] | None = None
-    names: list[str] = []
-    try:
-        for cells in table:
-            if not cells:
-                continue
-            if columns is None:
-                columns, names = cells, _names(cells, fields)
-                continue
-            if len(cells) != len(columns):
-                raise CaseError(f"{len(cells)} cells given; allowed: {len(columns)}, as many as the header has")
-            row_choices = {name: cell.strip() for name, cell in zip(names, cells, strict=True) if cell.strip()}
-            rows.append(read_row(cells, {**choices, **row_choices}, own_inputs))
-    except (CaseError, CatalogError, csv.Error) as error:
-        raise CaseError(f"line {table.line_num} of {path}: {error}") from None
-    if columns is None:
+    if not columns:
         raise CaseError(f"--rows: {path!r} is empty; allowed: a header with any of {', '.join(fields)}")
-    return columns, rows
+    return columns, rows, line_end
 
 
 def _names(cells: Sequence[str], fields: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ One step is one unit of time: no model and no GPU are meant. The form is that of
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,10 +18,11 @@ from kvmodel.scheduler.clock import StepCount
 from kvmodel.scheduler.log import Log
 from kvmodel.scheduler.state import Requests, Settings
 from kvmodel.scheduler.vllm import VLLM_V1
+from kvmodel.units import MIB
 
 MOST_LISTED = 400  # preemptions and resumes that an answer lists
 MOST = 2_000_000_000
-MOST_REQUESTS = 2_000_000
+LARGEST_BYTES = 8 * MIB  # 140,000 requests; objects of Python take up to twenty times their text
 MOST_CHUNKS = 500_000  # of prefills beyond the first of each, which take a step each
 SIZES = {  # have to be there
     "block_size": whole(1, 2**20),
@@ -79,7 +81,7 @@ def simulate(path: str) -> dict[str, Any]:
 def read(path: str) -> tuple[Settings, Requests]:
     """Settings and requests of a file. Raises CaseError."""
     try:
-        text = files.read_text(path)
+        text = files.read_text(path, LARGEST_BYTES)
     except OSError as error:
         raise unusable("file", path, error) from None
     except (UnicodeDecodeError, ValueError):
@@ -99,8 +101,6 @@ def read(path: str) -> tuple[Settings, Requests]:
     if not isinstance(rows, list) or not rows:
         raise refused("requests", as_json(rows), "a list of one request or more")
     settings = _settings(config)
-    if len(rows) > MOST_REQUESTS:
-        raise refused("requests", f"{len(rows):,}", f"up to {MOST_REQUESTS:,}")
     values = [_request(row, number, settings) for number, row in enumerate(rows)]
     prompts, outputs, arrivals, priorities = ([value[name] for value in values] for name in REQUEST)
     steps = sum((prompt - 1) // settings.max_num_batched_tokens for prompt in prompts)
@@ -116,8 +116,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose names stand in it once each: which of two values counts would be a guess."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise CaseError(f"file: {twice[:40]!r} stands twice in one object; allowed: each name once")
     return values
 

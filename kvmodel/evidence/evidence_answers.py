@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 from kvmodel import files
 from kvmodel.catalog import assumptions
-from kvmodel.errors import CaseError, unusable
+from kvmodel.errors import LONGEST_ECHO, CaseError, unusable
 from kvmodel.evidence import calibration, copy_rows, measured, step_rows
 from kvmodel.evidence.calibration import CopyReading, Point, PrefillReading
 from kvmodel.evidence.measured import Step
@@ -20,6 +20,7 @@ from kvmodel.inputs.case import Case
 from kvmodel.recovery import resolve
 
 NEEDED = {"linear_sum": ("tokens",), "decode_step": ("batch",), "mixed_step": ()}  # above 0; of other kinds both
+MOST_ROWS = 100_000
 COLUMNS = tuple("id kind source gpu model dtype engine tp batch tokens context value unit".split())
 
 
@@ -49,20 +50,34 @@ def judged_file(path: str) -> list[dict[str, Any]]:
 def steps_in(path: str) -> list[Step]:
     """The steps of a file. Raises CaseError where it cannot be read or a row does not hold."""
     try:
-        rows = list(csv.DictReader(io.StringIO(files.read_text(path), newline="")))
+        with files.open_text(path) as file:
+            rows = files.table_rows(file, MOST_ROWS)
+            _, heading = next(rows, (0, []))
+            missing = [name for name in COLUMNS if name not in heading]
+            if missing:
+                raise CaseError(f"file: {path!r} lacks {', '.join(missing)}; allowed: the columns {', '.join(COLUMNS)}")
+            blank = dict.fromkeys(COLUMNS, "")
+            steps = [own_step(blank | dict(zip(heading, row, strict=False))) for _, row in rows]
+    except CaseError:
+        raise
     except (OSError, ValueError, csv.Error) as error:
         raise unusable("file", path, error) from None
-    missing = [name for name in COLUMNS if not rows or name not in rows[0]]
-    if missing:
-        raise CaseError(f"file: {path!r} lacks {', '.join(missing)}; allowed: the columns {', '.join(COLUMNS)}")
-    return [own_step({name: row[name] or "" for name in COLUMNS}) for row in rows]
+    if not steps:
+        raise CaseError(f"file: {path!r} has no rows; allowed: a row for each step that was measured")
+    return steps
+
+
+@cache
+def kinds() -> tuple[str, ...]:
+    """Kinds of steps that were measured."""
+    return tuple(sorted({step.kind for step in measured.steps()}))
 
 
 def own_step(row: Mapping[str, str]) -> Step:
     """A row of a reader's file as a step. Raises CaseError where it is none that the model can be asked about."""
-    kinds = sorted({step.kind for step in measured.steps()})
-    if row["kind"] not in kinds:
-        raise CaseError(f"kind: {row['kind']!r} given in row {row['id']}; allowed: {', '.join(kinds)}")
+    row = {**row, "id": " ".join(row["id"].split())[:LONGEST_ECHO]}
+    if row["kind"] not in kinds():
+        raise CaseError(f"kind: {row['kind'][:LONGEST_ECHO]!r} given in row {row['id']}; allowed: {', '.join(kinds())}")
     for column in ("gpu", "model"):
         if not row[column]:
             raise CaseError(f"{column}: none given in row {row['id']}; allowed: an id of the catalog")
@@ -71,7 +86,7 @@ def own_step(row: Mapping[str, str]) -> Step:
     for column, value in vars(found).items():
         if column in ("tp", "seconds", *needed) and not value:
             name = "value" if column == "seconds" else column
-            raise CaseError(f"{name}: {row[name]!r} given in row {row['id']}; allowed: above 0")
+            raise CaseError(f"{name}: {row[name][:LONGEST_ECHO]!r} given in row {row['id']}; allowed: above 0")
     return found
 
 

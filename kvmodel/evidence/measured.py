@@ -118,7 +118,7 @@ def counts(row: Mapping[str, str], *names: str) -> dict[str, object]:
 def whole(row: Mapping[str, str], name: str) -> int:
     value = number(row, name)
     if value != int(value):
-        raise CaseError(f"{name}: {row[name]!r} given in row {row['id']}; allowed: a whole number")
+        raise CaseError(f"{name}: {row[name][:40]!r} given in row {row['id']}; allowed: a whole number")
     return int(value)
 
 
@@ -128,11 +128,11 @@ def number(row: Mapping[str, str], name: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise CaseError(f"{name}: {row[name]!r} given in row {row['id']}; allowed: a number of 0 or more")
+        raise CaseError(f"{name}: {row[name][:40]!r} given in row {row['id']}; allowed: a number of 0 or more")
     return value
 
 
 def one_of(row: Mapping[str, str], name: str, options: Iterable[str]) -> str:
     if row[name] not in options:
-        raise CaseError(f"{name}: {row[name]!r} given in row {row['id']}; allowed: {', '.join(options)}")
+        raise CaseError(f"{name}: {row[name][:40]!r} given in row {row['id']}; allowed: {', '.join(options)}")
     return row[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
+from array import array
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -133,36 +133,51 @@ def trace(path: str | Path) -> Workload:
 
 
 def _columns(path: str | Path, names: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Floats]:
+    """The numbers of some columns. Only they are kept of a row, so that a long file takes little memory."""
     try:
-        reader = csv.reader(io.StringIO(files.read_text(path), newline=""))
-        table = [(reader.line_num, row) for row in reader if row]
+        with files.open_text(path) as file:
+            rows = files.table_rows(file, MOST_REQUESTS)
+            _, heading = next(rows, (0, []))
+            places = _places(path, [name.strip() for name in heading], names, more)
+            numbers, count = {name: array("d") for name in places}, 0
+            for line, row in rows:
+                if len(row) != len(heading):
+                    sentence = f"{len(row)} values given in line {line} of {path}"
+                    raise CaseError(f"{sentence}; allowed: {len(heading)}, as many as the heading has")
+                for name, place in places.items():
+                    numbers[name].append(_number(path, name, row[place], line))
+                count += 1
+    except CaseError:
+        raise
     except (OSError, ValueError, csv.Error) as error:
         no_csv = error if isinstance(error, OSError) else ValueError("it is not a CSV file of UTF-8 text")
         raise unusable("trace", path, no_csv) from None
-    heading, rows = [name.strip() for name in table[0][1]] if table else [], table[1:]
-    if not rows:
+    if not count:
         raise CaseError(f"{path}: no rows; allowed: a heading with {', '.join(names)} and a row for each request")
+    return {name: np.frombuffer(column) for name, column in numbers.items()}
+
+
+def _places(path: str | Path, heading: list[str], names: tuple[str, ...], more: tuple[str, ...]) -> dict[str, int]:
+    """Where the columns stand. Raises CaseError."""
     for name in (*names, *more):
-        if name in names and name not in heading:
+        if heading and name in names and name not in heading:
             raise CaseError(f"{path}: no column {name}; needed: {', '.join(names)}")
         if heading.count(name) > 1:
             raise CaseError(f"{path}: {heading.count(name)} columns {name}; allowed: one of each")
-    for line, row in rows:
-        if len(row) != len(heading):
-            sentence = f"{len(row)} values given in line {line} of {path}"
-            raise CaseError(f"{sentence}; allowed: {len(heading)}, as many as the heading has")
-    places = {name: heading.index(name) for name in (*names, *more) if name in heading}
-    return {
-        name: np.array([_number(path, name, row[place], line) for line, row in rows]) for name, place in places.items()
-    }
+    return {name: heading.index(name) for name in (*names, *more) if name in heading}
 
 
 def _number(path: str | Path, name: str, text: str, line: int) -> float:
+    """Checked here, not by pydantic: a trace may have millions. Raises CaseError."""
+    allowed = LIMITS[name]
     try:
-        return float(LIMITS[name].parsed(float(text)))
+        value = float(text)
+        if allowed.least <= value <= allowed.greatest and (allowed.kind != "int" or value == int(value)):
+            return value
     except ValueError:
-        sentence = f"{name}: {text[:40]!r} given in line {line} of {path}"
-        raise CaseError(f"{sentence}; allowed: {LIMITS[name].allowed}") from None
+        pass
+    sentence = f"{name}: {text[:40]!r} given in line {line} of {path}"
+    raise CaseError(f"{sentence}; allowed: {allowed.allowed}")
 
 
 # --- named ---

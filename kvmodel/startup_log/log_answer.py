@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -21,7 +22,8 @@ from kvmodel.startup_log.log_reader import LogValues
 from kvmodel.units import MIB
 from kvmodel.words import say
 
-LARGEST_BYTES = 64 * MIB
+LARGEST_BYTES = 64 * MIB  # of what cannot be read from its end, such as a pipe
+END_BYTES = 2 * log_reader.LONGEST_LOG  # half of it from either end; a character takes up to four
 LLAMA_CPP_BYTES = {  # of a KV value: blocks of 32 values with their scales
     "f16": 2, "f32": 4, "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32, "q4_1": 20 / 32, "q4_0": 18 / 32,
     "iq4_nl": 18 / 32,
@@ -177,6 +179,11 @@ def model_of(name_in_log: str | None, model_name: str | None) -> catalog.Model |
 def _text(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
-            return file.read(LARGEST_BYTES).decode("utf-8", errors="replace")
+            start = file.read(END_BYTES)
+            size_bytes = os.fstat(file.fileno()).st_size
+            if size_bytes > 2 * END_BYTES and file.seekable():
+                file.seek(-END_BYTES, os.SEEK_END)
+                start += b"\n"
+            return (start + file.read(LARGEST_BYTES)[-END_BYTES:]).decode("utf-8", errors="replace")
     except (OSError, ValueError) as error:
         raise unusable("file", path, error) from None

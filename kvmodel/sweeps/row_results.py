@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,8 @@ import numpy as np
 from kvmodel import catalog
 from kvmodel.arrays import Floats
 from kvmodel.errors import CatalogError, DoesNotFit
-from kvmodel.inputs.case import Case
+from kvmodel.inputs.case import DEFAULTS, LIMITS, Case
+from kvmodel.inputs.questions import CONFIG, INPUTS
 from kvmodel.memory import gpu_memory
 from kvmodel.recovery import break_even, costs, resolve, strategies, verdict
 from kvmodel.recovery.costs import at
@@ -29,30 +31,62 @@ Results = dict[str, Any]
 Question = tuple[Callable[[Case, Results], tuple[Results, Any]], Callable[[Case], object]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the file, read: its cells as they stand, its Case, and `values`: Case and own inputs by name."""
+    """A line of the file, read: its cells as they stand, `numbers` of its own, and all other values by their name.
+
+    `group` is what rows must share to be computed together: all that is not a number, and `SCALARS`.
+    """
 
     cells: list[str]
-    case: Case
-    values: Results
+    group: tuple[Any, ...]
+    shared: Results
+    numbers: Results
+
+    @property
+    def case(self) -> Case:
+        return Case(**{field: self.value(field) for field in DEFAULTS})
+
+    def value(self, name: str) -> Any:
+        return self.numbers[name] if name in self.numbers else self.shared[name]
 
 
-def read_row(cells: list[str], choices: Mapping[str, str], own_inputs: tuple[str, ...]) -> Row:
-    """Raises CaseError, CatalogError."""
-    case, values = read_choices(choices, own_inputs)
-    values.pop("reading", None)  # of a config.json: its model is in the Case
-    return Row(cells, case, vars(case) | values)
+def row_reader(own_inputs: tuple[str, ...]) -> Callable[[list[str], Mapping[str, Any]], Row]:
+    """What reads cells and choices as a Row, and may raise CaseError, CatalogError.
+
+    What is no number is read once for rows that follow each other with the same: of a Case it takes most of the time.
+    """
+    numeric = {
+        name: limits
+        for name, limits in {**LIMITS, **{name: INPUTS[name].limits for name in own_inputs}}.items()
+        if limits.kind in ("int", "float") and name not in (*SCALARS, *CONFIG)
+    }
+
+    @functools.lru_cache(maxsize=64)
+    def read_shared(choices: tuple[tuple[str, Any], ...]) -> tuple[Results, tuple[Any, ...]]:
+        case, own = read_choices(dict(choices), own_inputs)
+        values = vars(case) | {name: value for name, value in own.items() if name != "reading"}  # its model is known
+        return values, tuple(value for name, value in values.items() if name not in numeric)
+
+    def read(cells: list[str], choices: Mapping[str, Any]) -> Row:
+        numbers = {name: numeric[name].read(name, value) for name, value in choices.items() if name in numeric}
+        shared, key = read_shared(tuple((name, value) for name, value in choices.items() if name not in numeric))
+        beside = tuple(name in numbers for name in numeric if shared[name] is None)
+        return Row(cells, (key, beside), shared, numbers)
+
+    return read
 
 
 def results_of(question: Question, rows: Sequence[Row], own_inputs: tuple[str, ...]) -> list[list[Any] | str]:
     """For each row its results, or a sentence why there are none."""
     groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
-        groups[_group(row)].append(index)
+        groups[row.group].append(index)
     answers: list[list[Any] | str] = ["" for _ in rows]
     for indices in groups.values():
-        indices.sort(key=lambda index: rows[index].case.preemptions)  # every preemption is a pass over all of a part
+        indices.sort(
+            key=lambda index: rows[index].value("preemptions")
+        )  # every preemption is a pass over all of a part
         for start in range(0, len(indices), AT_ONCE):
             part = indices[start : start + AT_ONCE]
             results, refusals = _group_results(question, [rows[index] for index in part], own_inputs)
@@ -76,14 +110,6 @@ def _cells(values: Any, count: int) -> list[Any]:
     return list(cells.tolist())
 
 
-def _group(row: Row) -> tuple[Any, ...]:
-    """What rows must share to be computed together: all that is not a number, and `SCALARS`."""
-    return tuple(
-        value if name in SCALARS or not isinstance(value, (int, float)) else "number"
-        for name, value in row.values.items()
-    )
-
-
 def _group_results(
     question: Question, rows: Sequence[Row], own_inputs: tuple[str, ...]
 ) -> tuple[Results, dict[int, str]]:
@@ -92,8 +118,8 @@ def _group_results(
     values = {
         name: value
         if name in SCALARS or not isinstance(value, (int, float))
-        else np.array([row.values[name] for row in rows], dtype=float)
-        for name, value in first.values.items()
+        else np.array([row.value(name) for row in rows], dtype=float)
+        for name, value in (first.shared | first.numbers).items()
     }
     answer_group, possible = question
     try:
@@ -118,7 +144,7 @@ def _why(possible: Callable[[Case], object], case: Case) -> str:
 
 def names_of_results(question: Question, own_inputs: tuple[str, ...]) -> list[str]:
     """The columns that a question adds: those of its default case."""
-    return list(_group_results(question, [read_row([], {}, own_inputs)], own_inputs)[0])
+    return list(_group_results(question, [row_reader(own_inputs)([], {})], own_inputs)[0])
 
 
 def pools(case: Case, values: Results) -> Floats:

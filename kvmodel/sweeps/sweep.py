@@ -91,9 +91,10 @@ def comparisons(cases: list[Choices], own_inputs: tuple[str, ...]) -> list[Row]:
     """The results of `compare --rows`."""
     answers: list[Row] = [{} for _ in cases]
     rows_by_index: dict[int, row_results.Row] = {}
+    read = row_results.row_reader(own_inputs)
     for index, choices in enumerate(cases):
         try:
-            rows_by_index[index] = row_results.read_row([], choices, own_inputs)
+            rows_by_index[index] = read([], choices)
         except CaseError as error:
             answers[index] = {"error": str(error)}
     names = row_results.names_of_results(row_results.COMPARE, own_inputs)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kvmodel.cli import command_line
+from kvmodel.cli import command_line, rows
 
 FILES = {
     "size": """\
@@ -205,3 +205,19 @@ def test_ten_thousand_rows_take_about_a_second(table):
     assert code == 0
     assert out.count("\n") == 10_001
     assert time.perf_counter() - start < 10  # measured 1 s: one by one they take over a minute
+
+
+def test_a_table_is_limited_by_rows_while_it_is_read(table, monkeypatch):
+    monkeypatch.setattr(rows, "MOST_ROWS", 3)
+    assert table("size", "tokens\n" + "1\n" * 3)[0] == 0
+    code, out, err = table("size", "tokens\n" + "1\n" * 4)
+    assert (code, out) == (2, "")
+    assert "cannot be read: it has more than 3 rows below its heading" in err
+    code, _, err = table("size", "tokens\n" + "," * 70_000)
+    assert (code, "line 2 is longer than 65,536 characters" in err) == (2, True)
+
+
+def test_parts_of_a_table_equal_the_whole(table, monkeypatch):
+    whole = table("compare", FILES["compare"])
+    monkeypatch.setattr(rows, "AT_ONCE", 2)
+    assert table("compare", FILES["compare"]) == whole

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,15 @@ def test_pressure_refuses_in_a_sentence(capsys, arguments, sentence):
     assert (code, out) == (2, "")
     assert error.startswith(sentence)
     assert error.count("\n") == 1
+
+
+def test_many_names_of_which_one_stands_twice_are_refused_soon(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text('{"config":{' + ",".join(f'"k{number}":1' for number in range(40_000)) + ',"k39999":1}}')
+    start_s = time.process_time()
+    with pytest.raises(CaseError, match="'k39999' stands twice"):
+        simulate_file.simulate(str(path))
+    assert time.process_time() - start_s < 2  # measured 0.05 s; 27 s where each name is counted anew
+    path.write_bytes(b" " * (simulate_file.LARGEST_BYTES + 1))
+    with pytest.raises(CaseError, match="cannot be read: it is larger than 8.00 MiB"):
+        simulate_file.simulate(str(path))

@@ -72,10 +72,28 @@ def test_a_bad_trace_is_refused_in_a_sentence(tmp_path, text, sentence):
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero here")
-def test_a_file_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(files, "LARGEST_BYTES", 2**20)
-    with pytest.raises(CaseError, match="^trace: '/dev/zero' cannot be read: it is larger than 1.00 MiB$"):
+def test_a_line_without_end_is_refused():
+    with pytest.raises(CaseError, match="^trace: '/dev/zero' cannot be read: line 1 is longer than 65,536 characters$"):
         trace("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "body", "reason"),
+    [
+        ("MOST_REQUESTS", 3, "1,2,3\n\n" * 4, "it has more than 3 rows below its heading"),
+        ("LARGEST_BYTES", 100, "1,2,3\n" * 11, "it is larger than 100 B"),
+        ("LONGEST_LINE", 50, "1,2," + "3" * 60, "line 2 is longer than 50 characters"),
+        ("MOST_LINES_OF_ROW", 9, '"' + "\n" * 10 + '"', "the row that begins in line 2 has more than 9 lines"),
+    ],
+)
+def test_a_trace_is_limited_while_it_is_read(monkeypatch, tmp_path, name, most, body, reason):
+    monkeypatch.setattr(workload if name == "MOST_REQUESTS" else files, name, most)
+    path = tmp_path / "trace.csv"
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n" + body)
+    with pytest.raises(CaseError, match=f"trace.csv' cannot be read: {reason}$"):
+        trace(path)
+    path.write_text("arrival_s,prompt_tokens,output_tokens\n" + "1,2,3\n" * 3)
+    assert len(trace(path)) == 3
 
 
 def test_a_file_that_cannot_be_read(tmp_path):

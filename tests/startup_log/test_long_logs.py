@@ -19,3 +19,17 @@ def test_a_log_at_the_limit_is_read_whole():
     assert log_reader.both_ends(text) == text
     assert len(log_reader.both_ends(text + "y")) <= log_reader.LONGEST_LOG
     assert log_reader.both_ends(text + "y").endswith("y")
+
+
+def test_a_long_file_is_read_at_both_ends(tmp_path):
+    path = tmp_path / "long.log"
+    path.write_text(
+        "Initializing a V1 LLM engine (v0.11.0) with config: model='x'\n" + PROGRESS * 300_000 + log_texts.PINNED
+    )
+    assert path.stat().st_size > 2 * log_answer.END_BYTES
+    told = log_answer.explain(Case(), {"file": str(path)})
+    assert (
+        told["figures"]["pinned_bytes"]
+        == log_answer.explain_text(log_texts.PINNED, Case(), {})["figures"]["pinned_bytes"]
+    )
+    assert told["engine"].startswith("vllm")
