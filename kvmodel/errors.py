@@ -30,6 +30,11 @@ def quoted(given: object) -> str:
     return repr(text[:LONGEST_ECHO])
 
 
+def shown_name(given: object) -> str:
+    """A name as a sentence begins with it: cut where it is long, without line ends."""
+    return "".join(mark if mark.isprintable() else "?" for mark in str(given)[:LONGEST_ECHO])
+
+
 class CatalogError(CaseError):
     """An unknown id, or a row that lacks a figure; the message is one sentence."""
 
