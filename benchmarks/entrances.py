@@ -118,6 +118,6 @@ ENTRANCES: dict[str, Callable[..., str]] = {
     "measured": of_measured, "link": of_link,
 }  # fmt: skip
 FORMS = {
-    "trt json": "JSON", "config": "JSON", "simulate": "JSON", "trace": "table", "rows": "table", "measured": "table",
+    "trt json": "JSON", "config": "JSON", "simulate": "JSON", "trace": "table", "rows": "cases", "measured": "table",
     "link": "link",
 }  # fmt: skip

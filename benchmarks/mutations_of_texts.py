@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 LARGEST = (20_000,) * 9 + (1_000_000,)  # bytes that an input may grow to
+LARGEST_CASES = (20_000,) * 9 + (100_000,)  # of a table with a case a row, which is computed
 NUMBERS = [
     *"-1 0 -0 NaN Inf -Inf 1e400 1e-400 1e18 0x10 1,5 1_0 None 1.01 ٣ ¹ 9.9.9".split(), "", "9" * 400, "7" * 5000,
 ]  # fmt: skip
@@ -143,19 +144,20 @@ def of_query(content: bytes, draw: random.Random, most: int) -> bytes:
     return urlencode([tuple(pair) for pair in pairs]).encode()
 
 
+TABLE = (of_cells, of_cells, of_lines, of_bytes)
 WAYS: dict[str, tuple[Callable[..., bytes], ...]] = {
-    "table": (of_cells, of_cells, of_lines, of_bytes), "link": (of_query, of_query, of_query, of_bytes),
+    "table": TABLE, "cases": TABLE, "link": (of_query, of_query, of_query, of_bytes),
 }  # fmt: skip
 
 
 def mutant(content: bytes, draw: random.Random, form: str) -> bytes:
     """One to four changes, one after another; of JSON mostly such as leave it JSON. `form` is JSON or one of WAYS."""
-    most = draw.choice(LARGEST)
+    most = draw.choice(LARGEST_CASES if form == "cases" else LARGEST)
     ways = WAYS.get(form, (of_lines, of_bytes))
     if form == "JSON" and draw.random() < 0.9:
         value = of_tree(json.loads(content), draw, most, draw.choice((0.001, 0.003, 0.01, 0.02, 0.1)))
         text = json.dumps(value, ensure_ascii=draw.random() < 0.5, indent=draw.choice((None, 1)))
         content, ways = text.encode("utf-8", "replace"), (of_bytes,) if draw.random() < 0.1 else ()
     for way in draw.choices(ways, k=draw.choice((1, 1, 2, 4))) if ways else ():
-        content = way(content, draw, most)[: 2 * max(LARGEST)]
+        content = way(content, draw, most)[: 2 * most]
     return content

@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 from kvmodel import words
 from kvmodel.errors import CaseError
 from kvmodel.units import GIB, KB
-from kvmodel.words import say
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,23 +37,29 @@ def result_of(work: Callable[..., T], texts: tuple[str | bytes, ...], **named: A
         return work(*texts, **named)
     order = pickle.dumps((work, texts, named, dict(words.spoken())))
     if not _one_at_a_time.acquire(timeout=LONGEST_S):
-        raise CaseError(say("The server reads other large texts: try again in a while."))
+        raise refusal("busy")
     try:
         process = subprocess.run(
             [sys.executable, "-m", "explorer.aside"],
             input=order, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, timeout=LONGEST_S, check=True,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise CaseError(say("Reading took longer than {most} s: give less of the text.", most=LONGEST_S)) from None
+        raise refusal("slow") from None
     except subprocess.CalledProcessError:
-        raise CaseError(say("Reading took more memory than there is: give less of the text.")) from None
+        raise refusal("large") from None
     finally:
         _one_at_a_time.release()
-    result, refusal = pickle.loads(process.stdout)  # of a process that this one started, from the app's own code
-    if refusal is not None:
-        raise CaseError(refusal)
+    result, sentence = pickle.loads(process.stdout)  # of a process that this one started, from the app's own code
+    if sentence is not None:
+        raise CaseError(sentence)
     answer: T = result
     return answer
+
+
+def refusal(name: str) -> CaseError:
+    from explorer import prose  # with Streamlit, which the other process does without
+
+    return CaseError(prose.text("aside", name, {"seconds": str(LONGEST_S)}))
 
 
 def answer(order: bytes) -> bytes:

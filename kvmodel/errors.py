@@ -39,6 +39,11 @@ def unusable(what: str, path: object, error: Exception, verb: str = "read") -> C
     return CaseError(f"{what}: {shown[:LONGEST_PATH] + cut_off!r} cannot be {verb}: {reason}")
 
 
+def shown_name(given: object) -> str:
+    """A name as a sentence begins with it: cut where it is long, without line ends."""
+    return "".join(mark if mark.isprintable() else "?" for mark in str(given)[:LONGEST_ECHO])
+
+
 class CatalogError(CaseError):
     """An unknown id, or a row that lacks a figure; the message is one sentence."""
 

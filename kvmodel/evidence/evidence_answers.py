@@ -11,7 +11,7 @@ from typing import Any
 
 from kvmodel import files
 from kvmodel.catalog import assumptions
-from kvmodel.errors import LONGEST_ECHO, CaseError, unusable
+from kvmodel.errors import LONGEST_ECHO, CaseError, shown_name, unusable
 from kvmodel.evidence import calibration, copy_rows, measured, step_rows
 from kvmodel.evidence.calibration import CopyReading, Point, PrefillReading
 from kvmodel.evidence.measured import Step
@@ -75,7 +75,7 @@ def kinds() -> tuple[str, ...]:
 
 def own_step(row: Mapping[str, str]) -> Step:
     """A row of a reader's file as a step. Raises CaseError where it is none that the model can be asked about."""
-    row = {**row, "id": " ".join(row["id"].split())[:LONGEST_ECHO]}
+    row = {**row, "id": shown_name(row["id"])}
     if row["kind"] not in kinds():
         raise CaseError(f"kind: {row['kind'][:LONGEST_ECHO]!r} given in row {row['id']}; allowed: {', '.join(kinds())}")
     for column in ("gpu", "model"):

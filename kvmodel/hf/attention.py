@@ -188,7 +188,7 @@ def overridden_heads(fields: Fields, layers: int, heads: int, head_dim: int) -> 
     """`per_layer_config` of transformers 5: a layer's own keys by its number."""
     kv_heads = key_value_heads(fields, heads)
     parts = fields.part("per_layer_config")
-    names = {int(name): name for name in parts.section if name.isdecimal() and len(name) < 9}
+    names = {int(name): name for name in parts.section if name.isdecimal() and len(name) < 9 and int(name) < layers}
     by_layer = []
     for layer in range(layers):
         inner = parts.part(names[layer]) if layer in names else Fields({}, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kvmodel.errors import LONGEST_ECHO
+from kvmodel.errors import shown_name
 from kvmodel.hf.fields import ConfigRefused, refusal
 from kvmodel.words import say
 
@@ -36,7 +36,7 @@ def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, value in pairs:
             if by_key[key] != value:
                 raise ConfigRefused(
-                    say("{key}: given twice with different values; allowed: each key once", key=key[:LONGEST_ECHO])
+                    say("{key}: given twice with different values; allowed: each key once", key=shown_name(key))
                 )
     return by_key
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from kvmodel.errors import LONGEST_ECHO, CaseError, bad_value
+from kvmodel.errors import CaseError, bad_value, shown_name
 from kvmodel.inputs.case import Case, case_from
 from kvmodel.words import say
 
@@ -47,7 +47,7 @@ def case_of(items: Iterable[tuple[str, str]]) -> Case:
     choices: dict[str, Any] = {}
     for key, value in items:
         if key in choices:
-            raise CaseError(say("{field}: given twice; allowed: once", field=key[:LONGEST_ECHO]))
+            raise CaseError(say("{field}: given twice; allowed: once", field=shown_name(key)))
         choices[key] = value
     version = choices.pop(FORMAT_KEY, FORMAT)
     if version != FORMAT:

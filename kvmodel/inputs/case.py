@@ -13,7 +13,7 @@ from typing import Any
 from kvmodel import catalog
 from kvmodel.catalog import kv_dtypes
 from kvmodel.catalog.kv_dtypes import Stored
-from kvmodel.errors import LONGEST_ECHO, CaseError, CatalogError
+from kvmodel.errors import CaseError, CatalogError, shown_name
 from kvmodel.limits import number, one_of, text, whole
 from kvmodel.words import say
 
@@ -115,7 +115,7 @@ def case_from(choices: Mapping[str, Any]) -> Case:
     """A Case from what a URL, a form or a command line gave. Raises CaseError with one sentence."""
     for field in choices:
         if field not in DEFAULTS:
-            texts = {"field": str(field)[:LONGEST_ECHO], "allowed": ", ".join(DEFAULTS)}
+            texts = {"field": shown_name(field), "allowed": ", ".join(DEFAULTS)}
             raise CaseError(say("{field}: no such input; allowed: {allowed}", **texts))
     return Case(**choices)
 

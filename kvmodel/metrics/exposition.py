@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kvmodel.errors import CaseError
+from kvmodel.errors import LONGEST_ECHO, CaseError, shown_name
 from kvmodel.metrics import trtllm_json
 from kvmodel.units import MIB, format_bytes
 from kvmodel.words import say
@@ -25,7 +25,6 @@ MOST_MEMBERS = 100  # gzip files that are joined in one: after each, what follow
 MOST_SERIES = 100_000  # of those that are read
 MOST_LABEL_SETS = 20_000  # a server has about a dozen, its buckets' bounds left out
 NAMED = 3  # broken lines that are shown
-LONGEST_ECHO = 40  # of such a line
 LONGEST_LABELS = (
     8_000  # characters; vLLM's whole configuration takes 2,000, and the parser's time grows with the square
 )
@@ -241,8 +240,7 @@ def broken_notes(places: list[tuple[int, str]], count: int) -> Iterator[str]:
     """The first broken lines by number (0: not known), then how many more."""
     for number, line in places[:NAMED]:
         where = say("line {number:,}", number=number) if number else say("a line")
-        echo = "".join(mark if mark.isprintable() else "?" for mark in line[:LONGEST_ECHO])
         cut_off = "..." if len(line) > LONGEST_ECHO else ""
-        yield say("{where} is broken and was left out: {shown}", where=where, shown=echo + cut_off)
+        yield say("{where} is broken and was left out: {shown}", where=where, shown=shown_name(line) + cut_off)
     if count > NAMED:
         yield say("{count:,} more lines are broken and were left out", count=count - NAMED)

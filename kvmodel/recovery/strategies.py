@@ -21,6 +21,7 @@ from kvmodel.timing.transfer import Transfer
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
 BLOCK_CASES = 32768  # arrays of 256 KiB
 TINY_S = 1e-12
+MOST_IN_TURN = 16  # preemptions of a single case
 SPLIT_STEPS = 6  # evaluations for the best split of "both": its delay is then within 1 % of the least, mostly exact
 
 
@@ -118,6 +119,7 @@ def recompute(inputs: Inputs) -> Price:
         delay = delay + happens * costs.prefill_alone_s(inputs, new, past)
         gpu = gpu + happens * costs.prefill_marginal_s(inputs, new, past)
         tokens = tokens + happens * new
+    delay, gpu, tokens = _in_all(inputs, delay, gpu, tokens)
     nothing = 0.0
     return Price(delay, nothing, nothing, gpu, nothing, nothing, nothing, tokens, inputs.prefill_band)
 
@@ -135,6 +137,7 @@ def swap(inputs: Inputs) -> Price:
         back = back + happens * load.in_s
         kernel = kernel + happens * (copy.gpu_s + load.copy.gpu_s)
         size = size + happens * 2 * copy.size_bytes
+    out, back, size, kernel = _in_all(inputs, out, back, size, kernel)
     link = out + back
     out = out + costs.pin_s(inputs, last_context(inputs))
     delay = out + back
@@ -210,6 +213,7 @@ def _from_host_copy(inputs: Inputs, resume: Callable[[Numbers], _Resume], stored
         back = back + happens * one.loading_s
         load_bytes = load_bytes + happens * one.copy.size_bytes
         tokens = tokens + happens * one.new
+    delay, gpu, back, load_bytes, tokens = _in_all(inputs, delay, gpu, back, load_bytes, tokens)
     write = costs.copy_out(inputs, stored_last)
     return Price(
         victim_delay_s=delay,
@@ -260,11 +264,30 @@ def stored_tokens(inputs: Inputs, context: Numbers) -> Numbers:
 
 
 def _preemptions(inputs: Inputs) -> list[tuple[Numbers, Numbers]]:
-    """For each preemption: whether it happens (arrays differ in number) and the context then."""
+    """For each preemption: whether it happens (arrays differ in number) and the context then.
+
+    Many preemptions of a single case come as one array, to be summed by :func:`_in_all`: one by one a thousand of them
+    take seconds.
+    """
+    if _at_once(inputs):
+        number = int(inputs.preemptions)
+        return [(np.ones(number), inputs.tokens + np.arange(number) * inputs.tokens_between)]
     return [
         (1.0 * (index < inputs.preemptions), inputs.tokens + index * inputs.tokens_between)
         for index in range(int(np.max(inputs.preemptions)))
     ]
+
+
+def _at_once(inputs: Inputs) -> bool:
+    """Whether a single case has so many preemptions that they are priced as an array."""
+    values = (getattr(inputs, field.name) for field in fields(inputs))
+    alone = not any(isinstance(value, np.ndarray) and value.ndim for value in values)
+    return alone and int(inputs.preemptions) > MOST_IN_TURN
+
+
+def _in_all(inputs: Inputs, *each: Numbers) -> tuple[Numbers, ...]:
+    """The sums over preemptions that are priced as an array; what was added up in turn as it is."""
+    return tuple(np.sum(values) for values in each) if _at_once(inputs) else each
 
 
 def last_context(inputs: Inputs) -> Numbers:

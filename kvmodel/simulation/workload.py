@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from array import array
 from dataclasses import dataclass, replace
 from math import log
 from pathlib import Path
@@ -12,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvmodel import catalog, files, limits
+from kvmodel import catalog, limits
 from kvmodel.arrays import Floats
-from kvmodel.errors import CaseError, bad_value, unusable
+from kvmodel.errors import CaseError, bad_value
 from kvmodel.files import DATA
+from kvmodel.simulation import trace_file
 from kvmodel.words import say
 
 MOST_TOKENS = 10_000_000  # of one request
@@ -123,61 +122,14 @@ def lognormal(requests: int, median: float, spread: float, most: int, seed: int)
 
 def trace(path: str | Path) -> Workload:
     """The requests of a file, one a row: `arrival_s`, `prompt_tokens`, `output_tokens` and, if there, `priority`."""
-    columns = _columns(path, ("arrival_s", "prompt_tokens", "output_tokens"), ("priority",))
+    needed = ("arrival_s", "prompt_tokens", "output_tokens")
+    columns = trace_file.columns(path, LIMITS, needed, ("priority",), most_rows=MOST_REQUESTS)
     return workload(
         columns["prompt_tokens"].astype(np.int64),
         columns["output_tokens"].astype(np.int64),
         columns["arrival_s"] - columns["arrival_s"].min(),
         priority=columns["priority"].astype(np.int64) if "priority" in columns else None,
     )
-
-
-def _columns(path: str | Path, names: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Floats]:
-    """The numbers of some columns. Only they are kept of a row, so that a long file takes little memory."""
-    try:
-        with files.open_text(path) as file:
-            rows = files.table_rows(file, MOST_REQUESTS)
-            _, heading = next(rows, (0, []))
-            places = _places(path, [name.strip() for name in heading], names, more)
-            numbers, count = {name: array("d") for name in places}, 0
-            for line, row in rows:
-                if len(row) != len(heading):
-                    sentence = f"{len(row)} values given in line {line} of {path}"
-                    raise CaseError(f"{sentence}; allowed: {len(heading)}, as many as the heading has")
-                for name, place in places.items():
-                    numbers[name].append(_number(path, name, row[place], line))
-                count += 1
-    except CaseError:
-        raise
-    except (OSError, ValueError, csv.Error) as error:
-        no_csv = error if isinstance(error, OSError) else ValueError("it is not a CSV file of UTF-8 text")
-        raise unusable("trace", path, no_csv) from None
-    if not count:
-        raise CaseError(f"{path}: no rows; allowed: a heading with {', '.join(names)} and a row for each request")
-    return {name: np.frombuffer(column) for name, column in numbers.items()}
-
-
-def _places(path: str | Path, heading: list[str], names: tuple[str, ...], more: tuple[str, ...]) -> dict[str, int]:
-    """Where the columns stand. Raises CaseError."""
-    for name in (*names, *more):
-        if heading and name in names and name not in heading:
-            raise CaseError(f"{path}: no column {name}; needed: {', '.join(names)}")
-        if heading.count(name) > 1:
-            raise CaseError(f"{path}: {heading.count(name)} columns {name}; allowed: one of each")
-    return {name: heading.index(name) for name in (*names, *more) if name in heading}
-
-
-def _number(path: str | Path, name: str, text: str, line: int) -> float:
-    """Checked here, not by pydantic: a trace may have millions. Raises CaseError."""
-    allowed = LIMITS[name]
-    try:
-        value = float(text)
-        if allowed.least <= value <= allowed.greatest and (allowed.kind != "int" or value == int(value)):
-            return value
-    except ValueError:
-        pass
-    sentence = f"{name}: {text[:40]!r} given in line {line} of {path}"
-    raise CaseError(f"{sentence}; allowed: {allowed.allowed}")
 
 
 # --- named ---

@@ -470,3 +470,13 @@ def test_each_preemption_adds(choices):
         assert thrice[name].victim_delay_s >= 3 * once[name].victim_delay_s * (1 - (0.01 if name == "both" else 1e-9))
     assert thrice["swap"].out_s >= 3 * once["swap"].out_s * (1 - 1e-9)
     assert thrice["offload"].out_s <= costs.out_s(inputs, inputs.tokens + 2 * inputs.tokens_between) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("policy", ["ideal", "vllm-v0", "vllm-v1", "vllm-v1-offload", "sglang-hicache"])
+def test_many_preemptions_of_a_case_cost_what_they_cost_in_turn(monkeypatch, policy):
+    inputs = inputs_of(policy=policy, preemptions=40, tokens_between=33, survival=0.3, tp=2)
+    at_once = strategies.price(inputs)
+    monkeypatch.setattr(strategies, "MOST_IN_TURN", 40)
+    in_turn = strategies.price(inputs)
+    for name, turns in in_turn.items():
+        assert {key: float(value) for key, value in vars(at_once[name]).items()} == pytest.approx(vars(turns), rel=1e-9)
