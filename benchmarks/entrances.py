@@ -39,9 +39,9 @@ def impossible(value: Any, key: str = "") -> str | None:
         return next(filter(None, (impossible(part, key) for part in value)), None)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if not math.isfinite(value) or (value < 0 and key.endswith(NEVER_NEGATIVE)):
-        return f"{key} is {value:g}"
-    return f"{key} is {value:g}" if key.endswith(SHARES) and not 0 <= value <= 1 else None
+    if (isinstance(value, float) and not math.isfinite(value)) or (value < 0 and key.endswith(NEVER_NEGATIVE)):
+        return f"{key} is {str(value)[:40]}"
+    return f"{key} is {str(value)[:40]}" if key.endswith(SHARES) and not 0 <= value <= 1 else None
 
 
 def possible(answer: Any) -> Any:

@@ -7,6 +7,7 @@ from math import inf, nan
 from kvmodel.scheduler.gaps import TokenGaps
 
 MOST_EVENTS = 100_000  # of each kind that are kept one by one
+MOST_SAMPLES = 200_000  # even: an idle gap of a trace may last for years
 TIMES_WITHOUT_PROGRESS = 3  # preemptions of a request at the same length
 
 
@@ -85,7 +86,12 @@ class Log:
             self.no_progress.add(request)
 
     def sample(self, now: float, running: int, waiting: int, used_blocks: int) -> None:
-        """Take the samples that are due."""
+        """Take the samples that are due; where a run gets long, every other one is dropped and fewer are taken."""
         while now >= self.next_mark:
+            if len(self.samples) >= MOST_SAMPLES:
+                del self.samples[::2]
+                self.every *= 2
+                self.next_mark = self.every * (len(self.samples) + 1)
+                continue
             self.samples.append((running, waiting, used_blocks, self.preemption_events))
             self.next_mark += self.every

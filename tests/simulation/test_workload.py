@@ -7,7 +7,10 @@ import pytest
 
 from kvmodel import catalog, files
 from kvmodel.errors import CaseError
+from kvmodel.inputs.case import Case
+from kvmodel.scheduler import log
 from kvmodel.simulation import workload
+from kvmodel.simulation.simulate import simulate
 from kvmodel.simulation.workload import bursty, by_name, fixed, lognormal, poisson, trace
 
 MANY = 20_000
@@ -156,3 +159,15 @@ def test_a_rate_takes_the_place_of_clients_and_the_other_way_round():
 def test_a_bad_choice_is_refused_in_a_sentence(changed, sentence):
     with pytest.raises(CaseError, match=sentence):
         by_name(**{"name": "chat", "requests": 10} | changed)
+
+
+def test_the_samples_of_a_run_that_idles_for_years_are_few(monkeypatch):
+    arrivals = np.array([0.0, 40.0])
+    load = workload.workload(fixed(2, 10), fixed(2, 3), arrivals)
+    each_second = simulate(Case(), load).seconds
+    assert len(each_second.time_s) == 40
+    monkeypatch.setattr(log, "MOST_SAMPLES", 16)
+    seldom = simulate(Case(), load).seconds
+    assert seldom.time_s.tolist() == [4.0 * number for number in range(1, 11)]
+    assert seldom.preemptions.sum() == each_second.preemptions.sum()
+    assert seldom.kv_usage.tolist() == each_second.kv_usage[3::4].tolist()
