@@ -7,7 +7,8 @@ blocks is paid by every strategy and stands apart. All of it broadcasts over arr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from kvmodel.timing.transfer import Transfer
 STRATEGIES = ("wait", "recompute", "swap", "offload", "both")
 BLOCK_CASES = 32768  # arrays of 256 KiB
 TINY_S = 1e-12
-MOST_IN_TURN = 16  # preemptions of a single case
+MOST_IN_TURN = 16  # preemptions
+AT_ONCE = 50_000  # values of an array: 400 KB
 SPLIT_STEPS = 6  # evaluations for the best split of "both": its delay is then within 1 % of the least, mostly exact
 
 
@@ -116,10 +118,9 @@ def recompute(inputs: Inputs) -> Price:
     for happens, context in _preemptions(inputs):
         past = inputs.survival * context
         new = context - past
-        delay = delay + happens * costs.prefill_alone_s(inputs, new, past)
-        gpu = gpu + happens * costs.prefill_marginal_s(inputs, new, past)
-        tokens = tokens + happens * new
-    delay, gpu, tokens = _in_all(inputs, delay, gpu, tokens)
+        delay = delay + _in_all(inputs, happens, costs.prefill_alone_s(inputs, new, past))
+        gpu = gpu + _in_all(inputs, happens, costs.prefill_marginal_s(inputs, new, past))
+        tokens = tokens + _in_all(inputs, happens, new)
     nothing = 0.0
     return Price(delay, nothing, nothing, gpu, nothing, nothing, nothing, tokens, inputs.prefill_band)
 
@@ -133,11 +134,10 @@ def swap(inputs: Inputs) -> Price:
     out = back = size = kernel = 0.0
     for happens, context in _preemptions(inputs):
         copy, load = costs.copy_out(inputs, context), costs.load(inputs, context)
-        out = out + happens * copy.seconds
-        back = back + happens * load.in_s
-        kernel = kernel + happens * (copy.gpu_s + load.copy.gpu_s)
-        size = size + happens * 2 * copy.size_bytes
-    out, back, size, kernel = _in_all(inputs, out, back, size, kernel)
+        out = out + _in_all(inputs, happens, copy.seconds)
+        back = back + _in_all(inputs, happens, load.in_s)
+        kernel = kernel + _in_all(inputs, happens, (copy.gpu_s + load.copy.gpu_s))
+        size = size + _in_all(inputs, happens, 2 * copy.size_bytes)
     link = out + back
     out = out + costs.pin_s(inputs, last_context(inputs))
     delay = out + back
@@ -207,13 +207,12 @@ def _from_host_copy(inputs: Inputs, resume: Callable[[Numbers], _Resume], stored
     delay = gpu = back = load_bytes = tokens = 0.0
     for happens, context in _preemptions(inputs):
         one = resume(context)
-        delay = delay + happens * one.delay_s
+        delay = delay + _in_all(inputs, happens, one.delay_s)
         marginal = costs.prefill_marginal_s(inputs, one.new, one.past)
-        gpu = gpu + happens * (marginal + one.copy.gpu_s)
-        back = back + happens * one.loading_s
-        load_bytes = load_bytes + happens * one.copy.size_bytes
-        tokens = tokens + happens * one.new
-    delay, gpu, back, load_bytes, tokens = _in_all(inputs, delay, gpu, back, load_bytes, tokens)
+        gpu = gpu + _in_all(inputs, happens, (marginal + one.copy.gpu_s))
+        back = back + _in_all(inputs, happens, one.loading_s)
+        load_bytes = load_bytes + _in_all(inputs, happens, one.copy.size_bytes)
+        tokens = tokens + _in_all(inputs, happens, one.new)
     write = costs.copy_out(inputs, stored_last)
     return Price(
         victim_delay_s=delay,
@@ -263,31 +262,35 @@ def stored_tokens(inputs: Inputs, context: Numbers) -> Numbers:
     return np.maximum(inputs.tokens - inputs.generated_tokens, 0.0)
 
 
-def _preemptions(inputs: Inputs) -> list[tuple[Numbers, Numbers]]:
+def _preemptions(inputs: Inputs) -> Iterator[tuple[Numbers, Numbers]]:
     """For each preemption: whether it happens (arrays differ in number) and the context then.
 
-    Many preemptions of a single case come as one array, to be summed by :func:`_in_all`: one by one a thousand of them
-    take seconds.
+    Many preemptions of few cases come together, along an axis of their own that :func:`_in_all` sums over: one by one a
+    thousand of them take seconds.
     """
-    if _at_once(inputs):
-        number = int(inputs.preemptions)
-        return [(np.ones(number), inputs.tokens + np.arange(number) * inputs.tokens_between)]
-    return [
-        (1.0 * (index < inputs.preemptions), inputs.tokens + index * inputs.tokens_between)
-        for index in range(int(np.max(inputs.preemptions)))
-    ]
+    number, shape = int(np.max(inputs.preemptions)), _shape(inputs)
+    together = AT_ONCE // max(math.prod(shape), 1)
+    if number <= MOST_IN_TURN or together < MOST_IN_TURN:
+        for index in range(number):
+            yield 1.0 * (index < inputs.preemptions), inputs.tokens + index * inputs.tokens_between
+        return
+    for start in range(0, number, together):
+        indices = np.arange(start, min(start + together, number)).reshape(-1, *(1 for _ in shape))
+        happens = np.broadcast_to(1.0 * (indices < inputs.preemptions), (len(indices), *shape))
+        yield happens, inputs.tokens + indices * inputs.tokens_between
 
 
-def _at_once(inputs: Inputs) -> bool:
-    """Whether a single case has so many preemptions that they are priced as an array."""
+def _shape(inputs: Inputs) -> tuple[int, ...]:
+    """The shape of the cases; a single one has none."""
     values = (getattr(inputs, field.name) for field in fields(inputs))
-    alone = not any(isinstance(value, np.ndarray) and value.ndim for value in values)
-    return alone and int(inputs.preemptions) > MOST_IN_TURN
+    return np.broadcast_shapes(*(value.shape for value in values if isinstance(value, np.ndarray)))
 
 
-def _in_all(inputs: Inputs, *each: Numbers) -> tuple[Numbers, ...]:
-    """The sums over preemptions that are priced as an array; what was added up in turn as it is."""
-    return tuple(np.sum(values) for values in each) if _at_once(inputs) else each
+def _in_all(inputs: Inputs, happens: Numbers, each: Numbers) -> Numbers:
+    """What one preemption adds to the sum, or several that come together."""
+    added = happens * each
+    axes = np.ndim(happens)
+    return np.sum(added, axis=0) if axes and axes > len(_shape(inputs)) else added
 
 
 def last_context(inputs: Inputs) -> Numbers:

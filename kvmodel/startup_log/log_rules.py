@@ -13,6 +13,7 @@ from kvmodel.units import GIB, KIB, MIB
 UNIT_BYTES = {"gib": GIB, "gb": GIB, "mib": MIB, "mb": MIB, "kib": KIB, "kb": KIB, "bytes": 1}
 N = r"([0-9][0-9,]{0,18})"  # a whole number, thousands perhaps separated
 X = r"([0-9][0-9,]{0,18}(?:\.[0-9]{1,9})?)"
+P = r"([0-9]{1,3}(?:\.[0-9]{1,9})?)"  # a share
 S = r"(-?[0-9][0-9,]{0,18}(?:\.[0-9]{1,9})?)\s{0,9}(GiB|GB|MiB|MB|KiB|KB|bytes)"  # a size
 DEVICE = "(?:GPU|cuda|CUDA|rocm|xpu|XPU|hpu|HPU|npu|NPU|tpu|TPU|neuron)"
 
@@ -99,8 +100,8 @@ RULES = (
     _rule(rf"(?:KV self size|llama_kv_cache\w{{0,20}}: size)\s*=\s*{S}(?: \(\s*{N} cells)?", "pool_bytes", "tokens"),
 )  # fmt: skip
 EQUIVALENT = words(
-    rf"gpu-memory-utilization={X} is equivalent to --gpu-memory-utilization={X} without(?: CUDA graph memory "
-    rf"profiling\. To maintain the same effective KV cache size as before, increase --gpu-memory-utilization to {X})?"
+    rf"gpu-memory-utilization={P} is equivalent to --gpu-memory-utilization={P} without(?: CUDA graph memory "
+    rf"profiling\. To maintain the same effective KV cache size as before, increase --gpu-memory-utilization to {P})?"
 )
 IN_GIB = {"free_gib": "free_bytes", "pool_gib": "pool_bytes"}  # their unit stands after another number
 NOT_KEPT = ("capture_s", "node_gib")

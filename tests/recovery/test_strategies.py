@@ -480,3 +480,15 @@ def test_many_preemptions_of_a_case_cost_what_they_cost_in_turn(monkeypatch, pol
     in_turn = strategies.price(inputs)
     for name, turns in in_turn.items():
         assert {key: float(value) for key, value in vars(at_once[name]).items()} == pytest.approx(vars(turns), rel=1e-9)
+
+
+@pytest.mark.parametrize("at_once", [50_000, 70])
+def test_many_preemptions_of_few_cases_cost_what_they_cost_in_turn(monkeypatch, at_once):
+    varied = {"tokens": np.array([100.0, 5000.0, 9000.0]), "preemptions": np.array([1.0, 40.0, 23.0])}
+    inputs = at(inputs_of(policy="vllm-v1-offload", tokens_between=33, survival=0.3, decode_batch=2), **varied)
+    monkeypatch.setattr(strategies, "AT_ONCE", at_once)  # 70: twenty-three together, then the rest
+    together = strategies.price(inputs)
+    monkeypatch.setattr(strategies, "MOST_IN_TURN", 40)
+    for name, turns in strategies.price(inputs).items():
+        for key, value in vars(turns).items():
+            assert np.allclose(getattr(together[name], key), value, rtol=1e-9), (name, key)

@@ -146,3 +146,9 @@ def test_a_mebibyte_takes_no_time(part):
     started = time.perf_counter()
     assert explained(text, "qwen3-8b")
     assert time.perf_counter() - started < 6
+
+
+def test_a_share_has_no_thousands():
+    line = "The current --gpu-memory-utilization=0.9 is equivalent to --gpu-memory-utilization=1,5 without"
+    told = log_answer.explain_text(f"{line}\n{logs.GRAPHS}", Case(), {})
+    assert told["figures"].get("equivalent_utilization") != 15
