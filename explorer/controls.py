@@ -231,7 +231,7 @@ def choices(field: str) -> list[Any]:
         "model": model_list.models,
         "gpu": catalog.gpu_ids,
         "link": lambda: ("auto", *catalog.link_ids()),
-        "tp": lambda: sorted({*TP_OPTIONS, st.session_state["tp"]}),
+        "tp": lambda: sorted({*TP_OPTIONS, *(tp for tp in [st.session_state["tp"]] if isinstance(tp, int))}),
     }
     return list(catalogs[field]()) if field in catalogs else list(options_of(field))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -31,6 +32,17 @@ UPLOAD = re.compile(r".*/_stcore/upload_file/(?P<session>[^/]+)/(?P<file>[^/]+)"
 # The others clear everybody's caches, change how the server runs, or ask for its source.
 KNOWN = ("rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request")
 OPERATION = {"request_id", "session_id", "deferred_file", "dataframe_chunk"}
+LISTS = ("string_array_value", "int_array_value")
+VALUES = {  # the kinds of value that a browser sends for a widget
+    "bidi_component": ("json_value",), "button": ("trigger_value",), "button_group": LISTS,
+    "checkbox": ("bool_value",), "download_button": ("trigger_value",),
+    "file_uploader": ("file_uploader_state_value",), "multiselect": LISTS,
+    "number_input": ("double_value", "int_value"), "radio": ("int_value", "string_value"),
+    "selectbox": ("string_value",), "slider": ("double_array_value", *LISTS),
+    "text_area": ("string_value",), "text_input": ("string_value",),
+}  # fmt: skip
+JSON = ("json_value", "json_trigger_value")
+MOST_WIDGETS = 500
 FIRST_MESSAGE_S = 30.0
 REJOIN_S = 30.0  # a connection that broke is opened again within it, or the session is forgotten
 MOST_FILES = 8  # of a session: a page has two inputs for files, and asks for another id at each upload
@@ -47,6 +59,7 @@ class Session:
     page: str = ""
     connections: int = 0
     files: dict[str, int] = field(default_factory=dict)
+    widgets: dict[str, str] = field(default_factory=dict)  # kind by id, of the page
     arriving_bytes: int = 0
     ending: asyncio.TimerHandle | None = None
 
@@ -93,7 +106,7 @@ class Sessions:
             await send(message)
 
         try:
-            await self._app(scope, taken(receive, send), noted)
+            await self._app(scope, taken(receive, send, lambda message: self._is_forged(message, joined)), noted)
         finally:
             self._connections[address] -= 1
             self._connections += Counter()  # without those that are at zero
@@ -123,12 +136,29 @@ class Sessions:
             if session.page not in ("", page):
                 free_files(joined[-1])
                 session.files.clear()
+                session.widgets.clear()
             session.page = page
+        elif kind == "delta" and joined:
+            element = message.delta.new_element
+            widget = element.WhichOneof("type")
+            if widget in VALUES and len(self._sessions[joined[-1]].widgets) < MOST_WIDGETS:
+                self._sessions[joined[-1]].widgets[getattr(element, widget).id] = widget
         elif kind == "file_urls_response" and joined:
             files = self._sessions[joined[-1]].files
             files |= {file.file_id: 0 for file in message.file_urls_response.file_urls}
             for unused in [file_id for file_id, size in files.items() if not size][:-MOST_FILES]:
                 del files[unused]
+
+    def _is_forged(self, message: BackMsg, joined: list[str]) -> bool:
+        """Whether a widget is said to have a value that it cannot have: Streamlit's own code would fail on it."""
+        widgets = self._sessions[joined[-1]].widgets if joined else {}
+        for state in message.rerun_script.widget_states.widgets:
+            kind = state.WhichOneof("value")
+            if state.id in widgets and kind not in (None, *VALUES[widgets[state.id]]):
+                return True
+            if kind in JSON and not is_json(getattr(state, kind)):
+                return True
+        return False
 
     def _leave(self, session_id: str) -> None:
         session = self._sessions[session_id]
@@ -198,7 +228,7 @@ def free_files(session_id: str) -> None:
     get_instance().uploaded_file_mgr.remove_session_files(session_id)
 
 
-def taken(receive: Receive, send: Send) -> Receive:
+def taken(receive: Receive, send: Send, is_forged: Callable[[BackMsg], bool]) -> Receive:
     """The messages of a visitor that a page of this app sends; the first has to come in time."""
     waits: list[float | None] = [FIRST_MESSAGE_S]
 
@@ -212,13 +242,13 @@ def taken(receive: Receive, send: Send) -> Receive:
             if message["type"] != "websocket.receive":
                 return message
             waits[0] = None
-            if is_taken(message.get("bytes") or b""):
+            if is_taken(message.get("bytes") or b"", is_forged):
                 return message
 
     return one
 
 
-def is_taken(content: bytes) -> bool:
+def is_taken(content: bytes, is_forged: Callable[[BackMsg], bool]) -> bool:
     """Whether Streamlit gets a message; what is none of its protocol it refuses itself."""
     message = BackMsg()
     with contextlib.suppress(DecodeError):
@@ -228,7 +258,15 @@ def is_taken(content: bytes) -> bool:
             return len(message.file_urls_request.file_names) <= MOST_FILES
         if kind == "backend_operation_request":
             return {each.name for each, _ in message.backend_operation_request.ListFields()} <= OPERATION
-        return kind is None or kind in KNOWN
+        return kind is None or (kind in KNOWN and not is_forged(message))
+    return True
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
     return True
 
 

@@ -1,7 +1,6 @@
 """What is kept for the next reader is kept under all that it depends on: any other input has another answer, or the
 same one because it is the same. Held for every cache of the program, every field of its inputs in turn."""
 
-import asyncio
 import contextvars
 import dataclasses
 import importlib
@@ -32,6 +31,7 @@ from kvmodel.simulation.simulate import Engine
 from kvmodel.simulation.step_clock import StepTimes
 from kvmodel.sweeps import row_results
 from tests.helpers import caches
+from tests.helpers.replicas import in_a_loop
 
 OWN = {"copy_gb_per_s": 11.0, "per_copy_us": 3.0, "gemm_efficiency": 0.4, "request_overhead_ms": 30.0}
 OTHER_IDS = {"model": "llama-2-13b", "gpu": "h100-sxm5-80gb", "link": "nvlink-c2c"}
@@ -280,7 +280,7 @@ def test_a_chart_by_address_is_that_of_its_inputs() -> None:
     async def twice() -> tuple[list[tuple[bytes, str]], list[tuple[bytes, str]]]:
         return await answers(), await answers()
 
-    first, again = asyncio.run(twice())
+    first, again = in_a_loop(twice())
     assert again == first
     bodies: dict[str, bytes] = {}
     for (file, case), (body, tag) in zip(asked, first, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,6 +120,41 @@ def test_messages_that_no_page_sends_are_left_out(replica: Replica) -> None:
         assert session_of(connection) == session_id
 
 
+def is_taken(message: BackMsg) -> bool:
+    return sessions.is_taken(message.SerializeToString(), lambda _: False)
+
+
+FORGED = {
+    "trigger_value": True, "bool_value": True, "double_value": 1e308, "int_value": -(2**60), "string_value": "forged",
+    "json_value": "{", "bytes_value": b"\xff",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", ["kv_size", "diagnose", "pressure"])
+def test_values_that_are_none_of_a_widgets(replica: Replica, page: str) -> None:
+    """A value of another type for each widget of a page: the page goes on, and no traceback is logged."""
+    with opened(replica, cookie_of(replica)) as connection:
+        connection.send(asked(page, WidgetStates()))
+        elements = [message.delta.new_element for message in received(connection, ANSWER_S)]
+        kinds = [(getattr(each, kind), kind) for each in elements if (kind := each.WhichOneof("type"))]
+        ids = {widget.id: kind for widget, kind in kinds if getattr(widget, "id", "")}
+        ids = {widget_id: kind for widget_id, kind in ids.items() if kind in sessions.VALUES}
+        assert "button_group" in ids.values()
+        for name, value in FORGED.items():
+            for kind in dict.fromkeys(ids.values()):
+                states = WidgetStates()
+                for widget_id in (each for each, its in ids.items() if its == kind):
+                    setattr(states.widgets.add(id=widget_id), name, value)
+                connection.send(asked(page, states))
+            connection.send(asked(page, WidgetStates()))
+            shown = received(connection, ANSWER_S)
+            with suppress(TimeoutError):  # those that are of the widget's kind ran as well
+                while True:
+                    shown += received(connection, 0.5)
+            assert not any(each.delta.new_element.WhichOneof("type") == "exception" for each in shown), name
+    assert "Uncaught app execution" not in replica.log.read_text()
+
+
 class TestWhichMessagesAreTaken:
     def test_of_all_that_the_protocol_has(self) -> None:
         kinds = list(BackMsg.DESCRIPTOR.oneofs_by_name["type"].fields)
@@ -129,7 +165,7 @@ class TestWhichMessagesAreTaken:
                 getattr(message, each.name).SetInParent()
             else:
                 setattr(message, each.name, True)
-            if sessions.is_taken(message.SerializeToString()):
+            if is_taken(message):
                 taken.add(each.name)
         assert taken == set(sessions.KNOWN)
 
@@ -137,7 +173,7 @@ class TestWhichMessagesAreTaken:
     def test_names_of_files(self, names: int, taken: bool) -> None:
         message = BackMsg()
         message.file_urls_request.file_names.extend(["x"] * names)
-        assert sessions.is_taken(message.SerializeToString()) is taken
+        assert is_taken(message) is taken
 
     @pytest.mark.parametrize(
         ("operation", "taken"),
@@ -151,10 +187,10 @@ class TestWhichMessagesAreTaken:
     def test_operations(self, operation: str, taken: bool) -> None:
         message = BackMsg()
         getattr(message.backend_operation_request, operation).SetInParent()
-        assert sessions.is_taken(message.SerializeToString()) is taken
+        assert is_taken(message) is taken
 
     def test_junk_is_left_to_streamlit(self) -> None:
-        assert sessions.is_taken(b"\xff" * 9)
+        assert sessions.is_taken(b"\xff" * 9, lambda _: True)
 
 
 @dataclass
@@ -341,7 +377,7 @@ def test_the_first_message_has_to_come_in_time(monkeypatch: pytest.MonkeyPatch) 
         async def keep(message: Any) -> None:
             sent.append(message)
 
-        return await sessions.taken(silent, keep)(), sent
+        return await sessions.taken(silent, keep, lambda _: False)(), sent
 
     message, sent = in_a_loop(one())
     assert message["type"] == "websocket.disconnect"
