@@ -189,9 +189,8 @@ async def gzip_members(port: int, seconds: float) -> None:
 # --- messages ---
 
 
-async def cache_clearing(port: int, seconds: float) -> None:
-    message = BackMsg()
-    message.clear_cache = True
+async def sending(port: int, seconds: float, message: BackMsg) -> None:
+    """The same message over and over, a hundred times a second."""
 
     async def one(number: int) -> None:
         async with session(port, number) as connection:
@@ -201,20 +200,18 @@ async def cache_clearing(port: int, seconds: float) -> None:
                 await asyncio.sleep(0.01)
 
     await over_and_over(port, seconds, 4, one)
+
+
+async def cache_clearing(port: int, seconds: float) -> None:
+    message = BackMsg()
+    message.clear_cache = True
+    await sending(port, seconds, message)
 
 
 async def file_names(port: int, seconds: float) -> None:
     message = BackMsg()
     message.file_urls_request.file_names.extend(["x"] * 100_000)
-
-    async def one(number: int) -> None:
-        async with session(port, number) as connection:
-            await connection.send(asked("", WidgetStates()))
-            while True:
-                await connection.send(message.SerializeToString())
-                await asyncio.sleep(0.01)
-
-    await over_and_over(port, seconds, 4, one)
+    await sending(port, seconds, message)
 
 
 async def simulations(port: int, seconds: float) -> None:

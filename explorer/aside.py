@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ LARGE_BYTES = 100 * KB  # a tenth of a second; a process of its own takes half a
 LONGEST_S = 20
 MOST_BYTES = 2 * GIB  # of its address space
 NICE = 10
+ANSWERED, REFUSED, TOO_LARGE = "answered", "refused", "too large"
 _one_at_a_time = threading.Lock()
 
 
@@ -45,15 +47,17 @@ def result_of(work: Callable[..., T], texts: tuple[str | bytes, ...], **named: A
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise refusal("slow") from None
-    except subprocess.CalledProcessError:
-        raise refusal("large") from None
+    except subprocess.CalledProcessError as error:
+        if error.returncode in (-signal.SIGXCPU, -signal.SIGKILL):  # by its own bound, or by a machine without memory
+            raise refusal("slow" if error.returncode == -signal.SIGXCPU else "large") from None
+        raise
     finally:
         _one_at_a_time.release()
-    result, sentence = pickle.loads(process.stdout)  # of a process that this one started, from the app's own code
-    if sentence is not None:
-        raise CaseError(sentence)
-    answer: T = result
-    return answer
+    how, result = pickle.loads(process.stdout)  # of a process that this one started, from the app's own code
+    if how == ANSWERED:
+        answer: T = result
+        return answer
+    raise CaseError(result) if how == REFUSED else refusal("large")
 
 
 def refusal(name: str) -> CaseError:
@@ -63,13 +67,15 @@ def refusal(name: str) -> CaseError:
 
 
 def answer(order: bytes) -> bytes:
-    """The result, or the sentence of a refusal."""
+    """The result, or the sentence of a refusal, or that memory did not suffice."""
     work, texts, named, translations = pickle.loads(order)
     words.speak(translations)
     try:
-        return pickle.dumps((work(*texts, **named), None))
+        return pickle.dumps((ANSWERED, work(*texts, **named)))
     except CaseError as error:
-        return pickle.dumps((None, str(error)))
+        return pickle.dumps((REFUSED, str(error)))
+    except MemoryError:
+        return pickle.dumps((TOO_LARGE, None))
 
 
 def bound() -> None:

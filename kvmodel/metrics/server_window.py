@@ -6,8 +6,7 @@ Counters are increases. One that fell belongs to a restarted process and counts 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvmodel.errors import CaseError
@@ -76,14 +75,14 @@ def between(before: Server, after: Server, seconds: float | None) -> tuple[Windo
         raise CaseError(say("SCRAPE2: it was taken before SCRAPE, by its counters; allowed: the later scrape second"))
     pairs = [(early, without_absent(early, late, before.product)) for early, late in pairs]
     windows = tuple(
-        step(early, late, seconds, restarted=birth != later_birth or down)
+        step(early, late, seconds, after.names, restarted=birth != later_birth or down)
         for (early, late), down in zip(pairs, fallen, strict=True)
     )
     total = whole(before, replace(after, engines=tuple(late for _, late in pairs)), windows)
     born = sorted({word for early, late in pairs for word in late.counters if word not in early.counters})
     left_out = len(before.engines) + len(after.engines) - 2 * len(pairs)
     note = say("{count} engines are in one of the scrapes only, and were left out", count=left_out)
-    notes = (note,) if left_out else ()
+    notes = (*([note] if left_out else []), *dict.fromkeys(each for window in windows for each in window.notes))
     if born and not any(window.restarted for window in windows):
         names = ", ".join(after.names.get(word, word) for word in born)
         notes = (
@@ -135,24 +134,26 @@ def fell(before: Engine, after: Engine) -> bool:
     )
 
 
-def step(before: Engine, after: Engine, seconds: float | None, *, restarted: bool) -> Window:
+def step(before: Engine, after: Engine, seconds: float | None, names: Mapping[str, str], *, restarted: bool) -> Window:
     """One engine between two scrapes.
 
     A counter that only the later one has was born with its first event, as labelled ones are: it counts from zero.
     """
     early = Engine() if restarted else before
     counters = {word: value - early.counters.get(word, 0.0) for word, value in after.counters.items()}
-    histograms = {}
+    histograms, notes = {}, []
     for word, observed in after.histograms.items():
-        with suppress(histogram.Contradiction):  # each of the two is possible, but not with the other
+        try:
             histograms[word] = histogram.increase(early.histograms.get(word), observed)
+        except histogram.Contradiction as contradiction:  # each of the two is possible, but not with the other
+            notes.append(say("{name}: {why}; left out", name=names.get(word, word), why=contradiction))
     mean = {
         word: (value + early.gauges[word]) / 2 if word in early.gauges else value
         for word, value in after.gauges.items()
     }
     least = {word: min(value, early.gauges.get(word, value)) for word, value in after.gauges.items()}
     increase = Engine(after.labels, {}, counters, histograms, {})
-    return Window(after, mean, least, increase, early.gauges, seconds, restarted=restarted)
+    return Window(after, mean, least, increase, early.gauges, seconds, restarted=restarted, notes=tuple(notes))
 
 
 def whole(before: Server, after: Server, windows: tuple[Window, ...]) -> Window:
@@ -161,7 +162,7 @@ def whole(before: Server, after: Server, windows: tuple[Window, ...]) -> Window:
     apart = (
         Window(after.shared, {}, {}, after.shared, lifetime=True)
         if lifetime
-        else step(before.shared, after.shared, None, restarted=fell(before.shared, after.shared))
+        else step(before.shared, after.shared, None, after.names, restarted=fell(before.shared, after.shared))
     )
     everything = (*windows, apart) if apart.engine != Engine() else windows
     if len(everything) == 1:

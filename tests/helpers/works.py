@@ -29,3 +29,7 @@ def said(text: str) -> str:
 
 def refusing(text: str) -> str:
     raise CaseError("field: given; allowed")
+
+
+def failing(text: str) -> str:
+    raise KeyError(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from explorer import aside
@@ -10,7 +12,7 @@ from kvmodel.diagnosis import from_scrapes
 from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
 from kvmodel.metrics import samples
-from tests.helpers.works import greedy, here, refusing, said, sleeping
+from tests.helpers.works import failing, greedy, here, refusing, said, sleeping
 from tests.test_words import KOREAN
 
 PADDING = '# HELP x y\nother{a="b"} 1\n' * 5_000
@@ -50,6 +52,11 @@ def test_what_cannot_be_read_is_one_sentence(monkeypatch: pytest.MonkeyPatch, wo
     with pytest.raises(CaseError) as refused:
         aside.result_of(work, ("x" * aside.LARGE_BYTES,))
     assert str(refused.value) == sentence
+
+
+def test_a_fault_of_ours_is_no_fault_of_the_text() -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        aside.result_of(failing, ("x" * aside.LARGE_BYTES,))
 
 
 def test_one_waits_for_another_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
