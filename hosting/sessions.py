@@ -1,49 +1,33 @@
-"""What a visitor may ask of a session: known messages alone, files that its own page asked for, and no other's session.
+"""Whose a session is: its files, which its own page asked for, its end, and nobody else's way into it.
 
-Streamlit takes any message of its protocol, any number of files for any id, and whoever knows the id of a session for
-its owner; and it keeps what a visitor gave for two minutes after the last connection, files for longer.
+Streamlit takes any number of files for any id, and whoever knows the id of a session for its owner; and it keeps what
+a visitor gave for two minutes after the last connection, files for longer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import re
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import get_instance
 
-from hosting import memory
+from hosting import memory, messages
 from kvmodel.units import MB
 
 STREAM = "/_stcore/stream"
 UPLOAD = re.compile(r".*/_stcore/upload_file/(?P<session>[^/]+)/(?P<file>[^/]+)")
-# The others clear everybody's caches, change how the server runs, or ask for its source.
-KNOWN = ("rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request")
-OPERATION = {"request_id", "session_id", "deferred_file", "dataframe_chunk"}
-LISTS = ("string_array_value", "int_array_value")
-VALUES = {  # the kinds of value that a browser sends for a widget
-    "bidi_component": ("json_value",), "button": ("trigger_value",), "button_group": LISTS,
-    "checkbox": ("bool_value",), "download_button": ("trigger_value",),
-    "file_uploader": ("file_uploader_state_value",), "multiselect": LISTS,
-    "number_input": ("double_value", "int_value"), "radio": ("int_value", "string_value"),
-    "selectbox": ("string_value",), "slider": ("double_array_value", *LISTS),
-    "text_area": ("string_value",), "text_input": ("string_value",),
-}  # fmt: skip
-JSON = ("json_value", "json_trigger_value")
 MOST_WIDGETS = 500
-FIRST_MESSAGE_S = 30.0
 REJOIN_S = 30.0  # a connection that broke is opened again within it, or the session is forgotten
 MOST_FILES = 8  # of a session: a page has two inputs for files, and asks for another id at each upload
 MOST_SESSION_BYTES, MOST_ADDRESS_BYTES, MOST_BYTES = 20 * MB, 60 * MB, 200 * MB  # a scrape has 8 MiB at most
@@ -77,6 +61,7 @@ class Sessions:
         self._max_body_bytes = max_body_bytes
         self._sessions: dict[str, Session] = {}
         self._connections: Counter[str] = Counter()  # by address
+        self._pace = messages.Pace()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         upload = UPLOAD.fullmatch(scope["path"]) if scope["type"] == "http" else None
@@ -100,16 +85,20 @@ class Sessions:
         self._refuse_a_foreign_session(MutableHeaders(scope=scope), owner)
         joined: list[str] = []
 
+        def widgets() -> Mapping[str, str]:
+            return self._sessions[joined[-1]].widgets if joined else {}
+
         async def noted(message: Message) -> None:
             if message.get("bytes"):
                 self._note(ForwardMsg.FromString(message["bytes"]), owner, address, joined)
             await send(message)
 
         try:
-            await self._app(scope, taken(receive, send, lambda message: self._is_forged(message, joined)), noted)
+            await self._app(scope, messages.taken(receive, send, widgets, self._pace, address), noted)
         finally:
             self._connections[address] -= 1
             self._connections += Counter()  # without those that are at zero
+            self._pace.forget(time.monotonic())
             for session_id in joined:
                 self._leave(session_id)
 
@@ -141,24 +130,13 @@ class Sessions:
         elif kind == "delta" and joined:
             element = message.delta.new_element
             widget = element.WhichOneof("type")
-            if widget in VALUES and len(self._sessions[joined[-1]].widgets) < MOST_WIDGETS:
+            if widget in messages.VALUES and len(self._sessions[joined[-1]].widgets) < MOST_WIDGETS:
                 self._sessions[joined[-1]].widgets[getattr(element, widget).id] = widget
         elif kind == "file_urls_response" and joined:
             files = self._sessions[joined[-1]].files
             files |= {file.file_id: 0 for file in message.file_urls_response.file_urls}
             for unused in [file_id for file_id, size in files.items() if not size][:-MOST_FILES]:
                 del files[unused]
-
-    def _is_forged(self, message: BackMsg, joined: list[str]) -> bool:
-        """Whether a widget is said to have a value that it cannot have: Streamlit's own code would fail on it."""
-        widgets = self._sessions[joined[-1]].widgets if joined else {}
-        for state in message.rerun_script.widget_states.widgets:
-            kind = state.WhichOneof("value")
-            if state.id in widgets and kind not in (None, *VALUES[widgets[state.id]]):
-                return True
-            if kind in JSON and not is_json(getattr(state, kind)):
-                return True
-        return False
 
     def _leave(self, session_id: str) -> None:
         session = self._sessions[session_id]
@@ -226,48 +204,6 @@ class Sessions:
 
 def free_files(session_id: str) -> None:
     get_instance().uploaded_file_mgr.remove_session_files(session_id)
-
-
-def taken(receive: Receive, send: Send, is_forged: Callable[[BackMsg], bool]) -> Receive:
-    """The messages of a visitor that a page of this app sends; the first has to come in time."""
-    waits: list[float | None] = [FIRST_MESSAGE_S]
-
-    async def one() -> Message:
-        while True:
-            try:
-                message = await asyncio.wait_for(receive(), waits[0])
-            except TimeoutError:
-                await send({"type": "websocket.close", "code": 1001})
-                return {"type": "websocket.disconnect", "code": 1001}
-            if message["type"] != "websocket.receive":
-                return message
-            waits[0] = None
-            if is_taken(message.get("bytes") or b"", is_forged):
-                return message
-
-    return one
-
-
-def is_taken(content: bytes, is_forged: Callable[[BackMsg], bool]) -> bool:
-    """Whether Streamlit gets a message; what is none of its protocol it refuses itself."""
-    message = BackMsg()
-    with contextlib.suppress(DecodeError):
-        message.ParseFromString(content)
-        kind = message.WhichOneof("type")
-        if kind == "file_urls_request":
-            return len(message.file_urls_request.file_names) <= MOST_FILES
-        if kind == "backend_operation_request":
-            return {each.name for each, _ in message.backend_operation_request.ListFields()} <= OPERATION
-        return kind is None or (kind in KNOWN and not is_forged(message))
-    return True
-
-
-def is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def on_success(send: Send, then: Callable[[], None]) -> Send:

@@ -147,3 +147,24 @@ def run_script(connection: ClientConnection, query: str, page: str) -> Shown:
             shown.texts.append(element.markdown.body or element.alert.body)
         shown.failed = shown.failed or kind == "exception"
     return shown
+
+
+def cookie_of(replica: Replica) -> str:
+    """Streamlit's cookie against forged requests, as a new browser gets it."""
+    return ask(f"{replica.url}/_stcore/health").headers["set-cookie"].split(";")[0]
+
+
+def opened(replica: Replica, cookie: str, session_id: str = "") -> ClientConnection:
+    token = cookie.partition("=")[2]
+    protocols: Any = ["streamlit", token.replace("|", "%7C") and "x", *([session_id] if session_id else [])]
+    return connect(
+        f"ws://127.0.0.1:{replica.port}/_stcore/stream", additional_headers={"Cookie": cookie}, max_size=None,
+        open_timeout=ANSWER_S, subprotocols=protocols,
+    )  # fmt: skip
+
+
+def session_of(connection: ClientConnection, page: str = "diagnose") -> str:
+    """Open a page; the session's id."""
+    connection.send(asked(page, WidgetStates()))
+    first = next(m for m in received(connection, ANSWER_S) if m.WhichOneof("type") == "new_session")
+    return first.new_session.initialize.session_id

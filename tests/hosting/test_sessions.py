@@ -5,45 +5,21 @@ from __future__ import annotations
 import asyncio
 import http.client
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.proto.WidgetStates_pb2 import WidgetStates
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
-from benchmarks.pages import asked, received
 from hosting import sessions
 from hosting.sessions import Session, Sessions
 from tests.helpers.machine import wait_for
-from tests.helpers.replicas import ANSWER_S, Replica, ask, in_a_loop, run_script
+from tests.helpers.replicas import ANSWER_S, Replica, ask, cookie_of, in_a_loop, opened, run_script, session_of
 
 BOUNDARY = "part"
 Sent = list[dict[str, Any]]
-
-
-def cookie_of(replica: Replica) -> str:
-    """Streamlit's cookie against forged requests, as a new browser gets it."""
-    return ask(f"{replica.url}/_stcore/health").headers["set-cookie"].split(";")[0]
-
-
-def opened(replica: Replica, cookie: str, session_id: str = "") -> ClientConnection:
-    token = cookie.partition("=")[2]
-    protocols: Any = ["streamlit", token.replace("|", "%7C") and "x", *([session_id] if session_id else [])]
-    return connect(
-        f"ws://127.0.0.1:{replica.port}/_stcore/stream", additional_headers={"Cookie": cookie}, max_size=None,
-        open_timeout=ANSWER_S, subprotocols=protocols,
-    )  # fmt: skip
-
-
-def session_of(connection: ClientConnection, page: str = "diagnose") -> str:
-    """Open a page; the session's id."""
-    connection.send(asked(page, WidgetStates()))
-    first = next(m for m in received(connection, ANSWER_S) if m.WhichOneof("type") == "new_session")
-    return first.new_session.initialize.session_id
 
 
 def address_for_a_file(connection: ClientConnection, session_id: str, names: tuple[str, ...] = ("a.prom",)) -> str:
@@ -107,90 +83,6 @@ def test_a_session_belongs_to_the_browser_that_opened_it(replica: Replica) -> No
             assert session_of(connection) != session_id
     with opened(replica, cookie, session_id) as connection:
         assert session_of(connection) == session_id, "its own comes back"
-
-
-def test_messages_that_no_page_sends_are_left_out(replica: Replica) -> None:
-    with opened(replica, cookie_of(replica)) as connection:
-        session_id = session_of(connection)
-        for kind in ("clear_cache", "set_run_on_save", "load_git_info", "debug_shutdown_runtime"):
-            message = BackMsg()
-            setattr(message, kind, True)
-            connection.send(message.SerializeToString())
-        assert not run_script(connection, "", "kv_size").failed
-        assert session_of(connection) == session_id
-
-
-def is_taken(message: BackMsg) -> bool:
-    return sessions.is_taken(message.SerializeToString(), lambda _: False)
-
-
-FORGED = {
-    "trigger_value": True, "bool_value": True, "double_value": 1e308, "int_value": -(2**60), "string_value": "forged",
-    "json_value": "{", "bytes_value": b"\xff",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("page", ["kv_size", "diagnose", "pressure"])
-def test_values_that_are_none_of_a_widgets(replica: Replica, page: str) -> None:
-    """A value of another type for each widget of a page: the page goes on, and no traceback is logged."""
-    with opened(replica, cookie_of(replica)) as connection:
-        connection.send(asked(page, WidgetStates()))
-        elements = [message.delta.new_element for message in received(connection, ANSWER_S)]
-        kinds = [(getattr(each, kind), kind) for each in elements if (kind := each.WhichOneof("type"))]
-        ids = {widget.id: kind for widget, kind in kinds if getattr(widget, "id", "")}
-        ids = {widget_id: kind for widget_id, kind in ids.items() if kind in sessions.VALUES}
-        assert "button_group" in ids.values()
-        for name, value in FORGED.items():
-            for kind in dict.fromkeys(ids.values()):
-                states = WidgetStates()
-                for widget_id in (each for each, its in ids.items() if its == kind):
-                    setattr(states.widgets.add(id=widget_id), name, value)
-                connection.send(asked(page, states))
-            connection.send(asked(page, WidgetStates()))
-            shown = received(connection, ANSWER_S)
-            with suppress(TimeoutError):  # those that are of the widget's kind ran as well
-                while True:
-                    shown += received(connection, 0.5)
-            assert not any(each.delta.new_element.WhichOneof("type") == "exception" for each in shown), name
-    assert "Uncaught app execution" not in replica.log.read_text()
-
-
-class TestWhichMessagesAreTaken:
-    def test_of_all_that_the_protocol_has(self) -> None:
-        kinds = list(BackMsg.DESCRIPTOR.oneofs_by_name["type"].fields)
-        taken = set()
-        for each in kinds:
-            message = BackMsg()
-            if each.message_type:
-                getattr(message, each.name).SetInParent()
-            else:
-                setattr(message, each.name, True)
-            if is_taken(message):
-                taken.add(each.name)
-        assert taken == set(sessions.KNOWN)
-
-    @pytest.mark.parametrize(("names", "taken"), [(sessions.MOST_FILES, True), (sessions.MOST_FILES + 1, False)])
-    def test_names_of_files(self, names: int, taken: bool) -> None:
-        message = BackMsg()
-        message.file_urls_request.file_names.extend(["x"] * names)
-        assert is_taken(message) is taken
-
-    @pytest.mark.parametrize(
-        ("operation", "taken"),
-        [
-            ("deferred_file", True),
-            ("dataframe_chunk", True),
-            ("install_skills", False),
-            ("dismiss_skills_nudge", False),
-        ],
-    )
-    def test_operations(self, operation: str, taken: bool) -> None:
-        message = BackMsg()
-        getattr(message.backend_operation_request, operation).SetInParent()
-        assert is_taken(message) is taken
-
-    def test_junk_is_left_to_streamlit(self) -> None:
-        assert sessions.is_taken(b"\xff" * 9, lambda _: True)
 
 
 @dataclass
@@ -363,25 +255,6 @@ def test_a_session_ends_a_while_after_its_last_connection(runtime: Runtime, monk
         assert (runtime.closed, runtime.freed) == (["s"], ["s"])
 
     in_a_loop(left())
-
-
-def test_the_first_message_has_to_come_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "FIRST_MESSAGE_S", 0.05)
-
-    async def silent() -> Any:
-        await asyncio.sleep(10)
-
-    async def one() -> tuple[Any, Sent]:
-        sent: Sent = []
-
-        async def keep(message: Any) -> None:
-            sent.append(message)
-
-        return await sessions.taken(silent, keep, lambda _: False)(), sent
-
-    message, sent = in_a_loop(one())
-    assert message["type"] == "websocket.disconnect"
-    assert sent == [{"type": "websocket.close", "code": 1001}]
 
 
 def test_the_cookies_token_is_the_same_under_every_mask(replica: Replica) -> None:
