@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvmodel.hf.fields import ConfigRefused, Fields, refusal, wrong_length
+from kvmodel.hf.fields import WIDEST_HEAD, ConfigRefused, Fields, refusal, wrong_length
 from kvmodel.words import say
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "layer_num")
@@ -18,7 +18,6 @@ KV_HEADS = (
 )  # fmt: skip
 HEAD_DIM = ("attention_head_dim", "head_dim", "kv_channels", "attention_head_size", "d_kv")
 MOST_LAYERS = 500
-WIDEST_HEAD = 8192  # values: the widest that is published has 576
 DOUBLE_WIDTH = ("zamba", "zamba2")  # their shared block attends over the embedding beside the hidden state: 2 d wide
 
 
@@ -83,7 +82,7 @@ def query_heads(fields: Fields, names: tuple[str, ...]) -> int:
 
 def width_of_head(fields: Fields, hidden_size: int, heads: int) -> int:
     """`head_dim` where it is given, else hidden_size / heads where that is whole. Raises ConfigRefused."""
-    head_dim = fields.optional_dimension(*HEAD_DIM, most=WIDEST_HEAD)
+    head_dim = fields.optional_dimension(*HEAD_DIM)
     if head_dim is not None:
         return head_dim
     width = fields.whole("attention_hidden_size") or hidden_size * (2 if fields.model_type in DOUBLE_WIDTH else 1)
@@ -113,7 +112,7 @@ def key_value_heads(fields: Fields, heads: int) -> int:
         inner = config.whole("kv_n_heads")
         kind = config.section.get("attn_type")
         if inner is not None:
-            return divided(fields, inner, heads)
+            return divided(config, inner, heads, "kv_n_heads")
         if kind == "multiquery_attention":
             config.note("attn_type", kind)
             return 1

@@ -21,6 +21,17 @@ from kvmodel.words import say
 
 NAME = re.compile(r"[\w. +-]{1,60}")  # of a class
 MOST = 10_000_000  # of any dimension
+WIDEST_HEAD = 8192  # values: the widest that is published has 576
+MOST_OF_NAME = (  # of dimensions that never come near MOST, by parts of their keys
+    (
+        re.compile(
+            "head_?dim|d_head|head_size|head_width|kv_channels|lora_rank|dt_rank|step_rank|state_size|d_state|d_kv"
+        ),
+        WIDEST_HEAD,
+    ),
+    (re.compile("heads|n_groups|ngroups|_groups"), 8192),  # the most that is published has 256
+    (re.compile("kernel|d_conv|conv_L_cache|conv1d_width|expand"), 1024),  # the longest that is published has 4
+)
 LANGUAGE_SECTIONS = (
     "thinker_config", "text_config", "language_config", "llm_config", "llm_cfg", "language_model", "text_model", "llm",
 )  # fmt: skip
@@ -82,7 +93,8 @@ class Fields:
 
     def _whole(self, name: str, value: Any, least: int, most: int) -> int:
         number = int(value) if isinstance(value, float) and value.is_integer() else value
-        possible = whole(least, most)
+        usual = next((most_of_name for named, most_of_name in MOST_OF_NAME if named.search(name)), MOST)
+        possible = whole(least, min(most, usual))
         try:
             return int(possible.parsed(number, strict=True))
         except ValueError:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kvmodel.hf.fields import ConfigRefused, Fields
+from kvmodel.hf.fields import ConfigRefused, Fields, refusal
 from kvmodel.words import say
 
 CONVOLUTION_BYTES = 2
 FULL_BYTES = 4
 STATE_BYTES = {"float32": 4, "float": 4, "fp32": 4, "bfloat16": 2, "float16": 2, "half": 2}
+GROUPS = ("n_groups", "mamba_n_groups", "mamba_ngroups")
 IN_FILE = ("mamba_ssm_dtype", "mamba_ssm_cache_dtype")
 
 
@@ -79,6 +80,13 @@ def mixer_of(fields: Fields, hidden_size: int, kind: str) -> Mixer:
     )
 
 
+def shared_evenly(fields: Fields, name: str, parts: int, heads: int) -> None:
+    """Raises ConfigRefused where the heads of a state cannot be shared out evenly over `parts`."""
+    if heads % parts:
+        allowed = say("a number that divides the {heads:,} heads of the state", heads=heads)
+        raise refusal(fields.path + name, parts, allowed)
+
+
 def short_convolution(fields: Fields, hidden_size: int) -> Mixer:
     """LFM2: a gated convolution; in and out projections 3 d d and d d."""
     kernel = fields.dimension("the convolution's length", "conv_L_cache")
@@ -90,6 +98,7 @@ def gated_delta(fields: Fields, hidden_size: int) -> Mixer:
     """Gated delta rule (Qwen3-Next, Qwen3.5, OLMo hybrid): a matrix of D_k x D_v per value head."""
     key_heads = fields.dimension("linear attention's key heads", "linear_num_key_heads")
     value_heads = fields.dimension("linear attention's value heads", "linear_num_value_heads")
+    shared_evenly(fields, "linear_num_key_heads", key_heads, value_heads)
     key_dim = fields.dimension("linear attention's key width", "linear_key_head_dim")
     value_dim = fields.dimension("linear attention's value width", "linear_value_head_dim")
     kernel = fields.dimension("the convolution's length", "linear_conv_kernel_dim")
@@ -138,7 +147,8 @@ def mamba2(fields: Fields, hidden_size: int) -> Mixer:
     """Mamba 2: heads x head width x state; the convolution also runs over the groups' B and C."""
     heads = fields.dimension("the mixer's heads", "mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads")
     states = fields.dimension("the state's width", "ssm_state_size", "mamba_d_state", "state_size")
-    groups = fields.whole("n_groups", "mamba_n_groups", "mamba_ngroups") or 1
+    groups = fields.whole(*GROUPS) or 1
+    shared_evenly(fields, next(filter(fields.has, GROUPS), ""), groups, heads)
     kernel = fields.dimension("the convolution's length", "conv_kernel", "mamba_d_conv")
     inner = fields.whole("mamba_d_ssm") or heads * mamba2_head_dim(fields, hidden_size, heads)
     conv_width = inner + 2 * groups * states

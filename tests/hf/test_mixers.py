@@ -28,13 +28,13 @@ MIXERS = {  # class, section, (convolution's columns, its length, values of the 
     "mamba, rank of its own": ("mamba", {"state_size": 7, "conv_kernel": 5, "time_step_rank": "auto"},
                                (128, 5, 128 * 7), *mamba(128, 7, 4, biased=False)),
     "mamba 2": (
-        "mamba2", {"num_heads": 11, "state_size": 7, "n_groups": 3, "conv_kernel": 5, "head_dim": 13},
-        (11 * 13 + 2 * 3 * 7, 5, 11 * 13 * 7), [(2 * 143 + 2 * 21 + 11, D), (D, 143)],
-        [(143 + 42, 5), (185,), (11,), (11,), (11,), (143,)]),
+        "mamba2", {"num_heads": 12, "state_size": 7, "n_groups": 3, "conv_kernel": 5, "head_dim": 13},
+        (12 * 13 + 2 * 3 * 7, 5, 12 * 13 * 7), [(2 * 156 + 2 * 21 + 12, D), (D, 156)],
+        [(156 + 42, 5), (198,), (12,), (12,), (12,), (156,)]),
     "mamba 2 with biases, without a norm": (
-        "bamba", {"mamba_n_heads": 11, "mamba_d_state": 7, "mamba_n_groups": 3, "mamba_d_conv": 5, "mamba_d_head": 13,
+        "bamba", {"mamba_n_heads": 12, "mamba_d_state": 7, "mamba_n_groups": 3, "mamba_d_conv": 5, "mamba_d_head": 13,
                   "mamba_conv_bias": True, "mamba_proj_bias": True, "mamba_rms_norm": False},
-        (185, 5, 1001), [(339, D), (D, 143)], [(185, 5), (11,), (11,), (11,), (185,), (339,), (D,)]),
+        (198, 5, 1092), [(366, D), (D, 156)], [(198, 5), (12,), (12,), (12,), (198,), (366,), (D,)]),
     "mamba 2, heads by the width": (
         "bamba", {"mamba_n_heads": 8, "mamba_d_state": 7, "mamba_d_conv": 5, "mamba_d_head": "auto"},
         (128 + 14, 5, 128 * 7), [(128 + 142 + 8, D), (D, 128)], [(142, 5), (142,), (8,), (8,), (8,), (128,)]),
