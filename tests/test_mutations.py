@@ -55,17 +55,17 @@ def test_simple_faults_of_a_file() -> None:
 
 def test_every_simple_fault_of_the_model_is_a_program() -> None:
     total = 0
-    for path in sorted(Path(mutations.ROOT / "kvmodel").rglob("*.py"))[::6]:
+    for path in sorted(Path(mutations.ROOT / "kvmodel").rglob("*.py"))[::12]:
         source = path.read_bytes()
         before = ast.dump(ast.parse(source))
-        for fault in list(faults(path.name, source))[::5]:
+        for fault in list(faults(path.name, source))[::10]:
             total += 1
             assert ast.dump(ast.parse(fault.planted(source))) != before, fault
-    assert total > 300
+    assert total > 60
 
 
 def test_a_sample_has_every_kind_and_is_drawn_again_by_its_seed() -> None:
-    one, again, other = (mutations.drawn(70, seed, "kvmodel/") for seed in (1, 1, 2))
+    one, again, other = (mutations.drawn(70, seed, "kvmodel/hf/") for seed in (1, 1, 2))
     assert one == again != other
     kinds = [fault.kind for fault in one]
     assert {kinds.count(kind) for kind in kinds} == {10}

@@ -96,13 +96,13 @@ def test_fuzzed_addresses_through_the_server(replica: Replica) -> None:
 
 
 def test_fuzzed_addresses_through_pages() -> None:
-    """Ten one after another in a session of every page: a link may also come to a page that holds another."""
+    """Five one after another in a session of every page: a link may also come to a page that holds another."""
     chance = random.Random(26)
     for file in FUZZ * [*PAGES.values(), "pages/embed.py"]:
         at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
         if file != "app.py":
             at.switch_page(file)
-        for _ in range(10):
+        for _ in range(5):
             pairs = fuzzed(chance)
             at.query_params.clear()
             for key, value in pairs:
