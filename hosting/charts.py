@@ -17,6 +17,7 @@ from dataclasses import astuple
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from explorer import aside
 from kvmodel import __version__, charts
 from kvmodel.charts import chart_files, pictures
 from kvmodel.errors import CaseError, bad_value
@@ -124,5 +125,6 @@ def asked(request: Request) -> tuple[str, str, Case]:
 
 def drawn(name: str, suffix: str, case: Case) -> bytes:
     """The file. Raises CaseError: the Case does not fit, or there is nothing to draw pictures with."""
-    content = chart_files.chart_file(name, case, suffix)
-    return content.encode() if isinstance(content, str) else content
+    if suffix in pictures.SUFFIXES:
+        return pictures.picture(aside.result_of(chart_files.figure, name, case), suffix)
+    return str(aside.result_of(chart_files.chart_file, name, case, suffix)).encode()

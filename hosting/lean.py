@@ -9,11 +9,8 @@ and every element of a page wakes the event loop.
 from __future__ import annotations
 
 import functools
-import threading
-import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -22,12 +19,10 @@ from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from hosting import log
+from hosting.turns import Turns
 
 WRITTEN_FOR = "1.67.0"
 FLUSH_S = 0.01
-LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a simulation or a question to another server may take much longer
-LONGEST_LONG_TURN_S = 10.0
-SLOW_FOR_S, MOST_SLOW = 10.0, 1000
 
 
 def spare_work() -> None:
@@ -41,76 +36,6 @@ def spare_work() -> None:
     one_script_at_a_time()
     state_read_where_it_is_looked_at()
     messages_in_bundles()
-
-
-class Turn:
-    """What one thread has at a time; who keeps it too long goes on beside the next one.
-
-    Those of one address have it in the order of asking; of several addresses each has it once before one has it again.
-    """
-
-    def __init__(self, longest_s: float = LONGEST_TURN_S) -> None:
-        self._longest_s = longest_s
-        self._lines: OrderedDict[str, deque[threading.Event]] = OrderedDict()  # by address, the next one first
-        self._next: threading.Event | None = None
-        self._lines_are_changed = threading.Lock()
-        self._taken = threading.Lock()
-
-    @property
-    def waiting(self) -> int:
-        with self._lines_are_changed:
-            return sum(map(len, self._lines.values())) + (self._next is not None)
-
-    @contextmanager
-    def taken(self, address: str = "") -> Iterator[None]:
-        first = threading.Event()
-        with self._lines_are_changed:
-            self._lines.setdefault(address, deque()).append(first)
-            if self._next is None:
-                self._choose()
-        first.wait()
-        mine = self._taken
-        if not mine.acquire(timeout=self._longest_s):
-            mine = self._taken = threading.Lock()
-            mine.acquire()
-        with self._lines_are_changed:
-            self._choose()
-        try:
-            yield
-        finally:
-            mine.release()
-
-    def _choose(self) -> None:
-        """Who is next; that one's address goes behind all others."""
-        self._next = None
-        if self._lines:
-            address, line = self._lines.popitem(last=False)
-            self._next = line.popleft()
-            self._next.set()
-            if line:
-                self._lines[address] = line
-
-
-class Turns:
-    """One turn for pages, and one beside it for sessions whose pages took long of late: of these one runs at a time."""
-
-    def __init__(self) -> None:
-        self._short, self._long = Turn(), Turn(LONGEST_LONG_TURN_S)
-        self._slow_until_s: OrderedDict[str, float] = OrderedDict()  # by session
-
-    @contextmanager
-    def taken(self, session_id: str, address: str) -> Iterator[None]:
-        is_slow = time.monotonic() < self._slow_until_s.get(session_id, 0.0)
-        with (self._long if is_slow else self._short).taken(address):
-            begun_s = time.thread_time()
-            try:
-                yield
-            finally:
-                if time.thread_time() - begun_s > LONGEST_TURN_S:
-                    self._slow_until_s[session_id] = time.monotonic() + SLOW_FOR_S
-                    self._slow_until_s.move_to_end(session_id)
-                    if len(self._slow_until_s) > MOST_SLOW:
-                        self._slow_until_s.popitem(last=False)
 
 
 def asked_by() -> tuple[str, str]:

@@ -123,7 +123,7 @@ def read() -> dict[str, Any]:
         raise CaseError(prose.text("diagnose", "nothing"))
     texts = (first, second) if second else (first,)
     return aside.result_of(
-        from_scrapes.diagnose, texts, seconds=state["seconds"] if second else None, facts=server_facts()
+        from_scrapes.diagnose, *texts, seconds=state["seconds"] if second else None, facts=server_facts()
     )
 
 

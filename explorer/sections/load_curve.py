@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from explorer import long_work, prose, show
+from explorer.sections.simulated import simulated
 from kvmodel.charts import load_curve as charts
 from kvmodel.charts import theme
 from kvmodel.simulation import load_curve, servers
@@ -20,7 +21,7 @@ def section(server: Pressure, runs: dict[str, Results]) -> None:
     rate_per_s = servers.offered_per_s(server.demand, next(iter(runs.values())))
     total = load_curve.RUNS * len(runs)
     curve_points = long_work.results(
-        "curve", server, lambda: servers.curve_points(server, tuple(runs), rate_per_s), total
+        "curve", server, lambda: servers.curve_points(server, tuple(runs), rate_per_s, simulated), total
     )
     if curve_points is None:
         return

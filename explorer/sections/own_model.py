@@ -99,7 +99,7 @@ def file_content() -> tuple[bytes | str, str]:
 def reading_of(content: bytes | str, name: str) -> Reading:
     """Raises ConfigRefused, one sentence."""
     state = st.session_state
-    reading = aside.result_of(
+    reading = aside.of_texts(
         config_file.read_text, (content,),
         name=name, assume_defaults=bool(state[ASSUME]), draft_layers=int(state[DRAFTS] or 0),
     )  # fmt: skip

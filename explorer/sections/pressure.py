@@ -8,6 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explorer import controls, prose, show
+from explorer.sections.simulated import simulated
 from kvmodel.charts import pressure as charts
 from kvmodel.charts import theme
 from kvmodel.errors import CaseError
@@ -131,7 +132,7 @@ def runs(server: Pressure) -> Runs:
     results: Runs = {}
     for scheduler in server.schedulers:
         try:
-            results[scheduler] = servers.run(server, scheduler)
+            results[scheduler] = servers.run(server, scheduler, simulated)
         except CaseError as error:
             if not results:
                 refuse(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from explorer import choice, long_work, page_tables, prose, show
+from explorer.sections.simulated import simulated
 from kvmodel.simulation import remedies, servers
 from kvmodel.simulation.servers import Pressure
 from kvmodel.texts import pressure, remedy_table
@@ -27,7 +28,7 @@ def section(server: Pressure) -> None:
     results = long_work.results(
         "remedies",
         (server.case, server.demand, engine),
-        lambda: remedies.rows(server.case, server.demand.arrivals(), engine=engine),
+        lambda: remedies.rows(server.case, server.demand.arrivals(), engine=engine, run=simulated),
         remedies.number_of_rows(engine),
     )
     if results is None:

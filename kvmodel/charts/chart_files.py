@@ -15,7 +15,12 @@ def chart_file(name: str, case: Case, suffix: str, data: tuple[Any, ...] | None 
     """A chart as the content of a file of kind `suffix` (of SUFFIXES); `data` as in charts.draw. Raises CaseError."""
     if suffix == ".csv":
         return as_csv(named.points(name, case, data))
-    figure = named.draw(name, case, data=data)
     if suffix in pictures.SUFFIXES:
-        return pictures.picture(figure, suffix)
-    return str(figure.to_json() if suffix == ".json" else figure.to_html(include_plotlyjs=True))
+        return pictures.picture(figure(name, case, data), suffix)
+    drawn = named.draw(name, case, data=data)
+    return str(drawn.to_json() if suffix == ".json" else drawn.to_html(include_plotlyjs=True))
+
+
+def figure(name: str, case: Case, data: tuple[Any, ...] | None = None) -> dict[str, Any]:
+    """A chart as plain data, as :func:`kvmodel.charts.pictures.picture` draws it. Raises CaseError."""
+    return dict(named.draw(name, case, data=data).to_dict())

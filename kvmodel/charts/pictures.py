@@ -60,12 +60,12 @@ def available() -> bool:
     return True
 
 
-def picture(figure: Any, suffix: str) -> bytes:
-    """A plotly figure as a file of kind `suffix` (of SUFFIXES). Safe to call from several threads.
+def picture(figure: dict[str, Any], suffix: str) -> bytes:
+    """A plotly figure, as plain data, as a file of kind `suffix` (of SUFFIXES). Safe to call from several threads.
 
     Raises NoPictures where kaleido or a browser is missing, or the browser gives no picture in time.
     """
-    return _browser().picture(figure.to_dict(), suffix, require())
+    return _browser().picture(figure, suffix, require())
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvmodel.inputs.case import Case
 from kvmodel.simulation import simulate
-from kvmodel.simulation.simulate import Engine
+from kvmodel.simulation.simulate import Engine, Run
 from kvmodel.simulation.workload import Workload
 
 AROUND = (0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 1.7, 2.5)  # of the rate in the middle
@@ -47,7 +47,12 @@ class Knee:
 
 
 def points(
-    case: Case, at_rate: Callable[[float], Workload], engine: Engine, objective: Objective, middle_per_s: float
+    case: Case,
+    at_rate: Callable[[float], Workload],
+    engine: Engine,
+    objective: Objective,
+    middle_per_s: float,
+    run: Run = simulate.simulate,
 ) -> Iterator[Point]:
     """One run after another, `RUNS` at most: rates around the middle one, then those that close in on the knee.
 
@@ -55,19 +60,19 @@ def points(
     """
     curve: list[Point] = []
 
-    def run(requests_per_s: float) -> Point:
-        results = simulate.simulate(case, at_rate(requests_per_s), engine)
+    def point_at(requests_per_s: float) -> Point:
+        results = run(case, at_rate(requests_per_s), engine)
         point = Point(requests_per_s, results.totals(slo_ttft_s=objective.ttft_s, slo_tpot_s=objective.tpot_s))
         curve.append(point)
         return point
 
     for factor in AROUND:
-        yield run(factor * middle_per_s)
+        yield point_at(factor * middle_per_s)
     for _ in range(HALVINGS):
         bend = knee(curve)
         if bend.low_per_s is None or bend.high_per_s is None:
             return
-        yield run(sqrt(bend.low_per_s * bend.high_per_s))
+        yield point_at(sqrt(bend.low_per_s * bend.high_per_s))
 
 
 def knee(curve: Sequence[Point]) -> Knee:

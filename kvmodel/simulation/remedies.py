@@ -17,7 +17,7 @@ from kvmodel.errors import CaseError, bad_value
 from kvmodel.inputs.case import Case
 from kvmodel.simulation import simulate
 from kvmodel.simulation.remedy_rungs import Rung, Server, flag_of, gpu_host_gib, rungs, server_on
-from kvmodel.simulation.simulate import Engine
+from kvmodel.simulation.simulate import Engine, Run
 from kvmodel.simulation.workload import Workload
 
 AS_IS = "as-is"
@@ -100,18 +100,19 @@ def rows(
     engine: Engine = DEFAULT_ENGINE,
     version: str | None = None,
     only: tuple[str, ...] | None = None,
+    run: Run = simulate.simulate,
 ) -> Iterator[Row]:
     """The server as it is, then each rung (of `only`) as it is simulated, in the order of data/remedies.toml."""
     server = Server(case, engine)
-    yield as_it_is(server, workload)
+    yield as_it_is(server, workload, run)
     for rung in rungs(engine.scheduler):
         if only is None or rung.id in only:
-            yield row_of(rung, server, workload, version)
+            yield row_of(rung, server, workload, version, run)
 
 
-def as_it_is(server: Server, workload: Workload) -> Row:
+def as_it_is(server: Server, workload: Workload, run: Run = simulate.simulate) -> Row:
     """The row that the others are compared with. Raises CaseError, DoesNotFit."""
-    return with_totals(Row(id=AS_IS, action="the server as it is"), server, workload)
+    return with_totals(Row(id=AS_IS, action="the server as it is"), server, workload, run)
 
 
 def number_of_rows(engine: Engine) -> int:
@@ -119,7 +120,7 @@ def number_of_rows(engine: Engine) -> int:
     return 1 + len(rungs(engine.scheduler))
 
 
-def row_of(rung: Rung, server: Server, workload: Workload, version: str | None) -> Row:
+def row_of(rung: Rung, server: Server, workload: Workload, version: str | None, run: Run = simulate.simulate) -> Row:
     """One rung simulated, or the sentence why it cannot be."""
     row = Row(
         id=rung.id, action=rung.action, price=rung.price, risk=rung.risk, article=rung.article,
@@ -128,14 +129,14 @@ def row_of(rung: Rung, server: Server, workload: Workload, version: str | None) 
     try:
         after = server_on(rung, server, workload)
         flag, stands = flag_of(rung, after, version)
-        return with_totals(replace(row, flag=flag, stands=stands), after, workload)
+        return with_totals(replace(row, flag=flag, stands=stands), after, workload, run)
     except CaseError as error:
         return replace(row, problem=str(error))
 
 
-def with_totals(row: Row, server: Server, workload: Workload) -> Row:
+def with_totals(row: Row, server: Server, workload: Workload, run: Run) -> Row:
     """The row with the numbers of a run. Raises CaseError, DoesNotFit."""
-    results = simulate.simulate(server.case, workload, server.engine)
+    results = run(server.case, workload, server.engine)
     totals = results.totals(slo_ttft_s=1, slo_tpot_s=1)
     numbers: dict[str, Any] = {name: float(totals[name]) for name in TOTALS}
     for name in ("ttft", "itl"):

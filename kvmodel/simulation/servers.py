@@ -13,7 +13,7 @@ from kvmodel.inputs.case import Case
 from kvmodel.simulation import load_curve, simulate, workload
 from kvmodel.simulation.load_curve import Objective, Point
 from kvmodel.simulation.results import Results
-from kvmodel.simulation.simulate import Engine
+from kvmodel.simulation.simulate import Engine, Run
 from kvmodel.simulation.workload import Workload
 from kvmodel.units import format_count
 from kvmodel.words import Later
@@ -87,16 +87,18 @@ def memory_blocks(case: Case, engine: Engine) -> int:
 
 
 @lru_cache(maxsize=MOST_RUNS)
-def cached_results(case: Case, demand: Demand, engine: Engine) -> Results:
+def cached_results(case: Case, demand: Demand, engine: Engine, run: Run) -> Results:
     """A run, kept for the next reader: the same inputs give the same run. Raises CaseError or DoesNotFit."""
-    return simulate.simulate(case, demand.arrivals(), engine)
+    return run(case, demand.arrivals(), engine)
 
 
-def curve_points(server: Pressure, schedulers: Iterable[str], middle_per_s: float) -> Iterator[tuple[str, Point]]:
+def curve_points(
+    server: Pressure, schedulers: Iterable[str], middle_per_s: float, run: Run = simulate.simulate
+) -> Iterator[tuple[str, Point]]:
     """The load curve's points, one scheduler after the other. Raises CaseError or DoesNotFit."""
     for scheduler in schedulers:
         engine = engine_of(server, scheduler)
-        for point in load_curve.points(server.case, server.demand.at_rate, engine, server.objective, middle_per_s):
+        for point in load_curve.points(server.case, server.demand.at_rate, engine, server.objective, middle_per_s, run):
             yield scheduler, point
 
 
@@ -120,9 +122,9 @@ def pool_share(server: Pressure, results: Results) -> float:
     return results.pool_blocks / memory_blocks(server.case, server.engine)
 
 
-def run(server: Pressure, scheduler: str) -> Results:
+def run(server: Pressure, scheduler: str, run: Run = simulate.simulate) -> Results:
     """One run. Raises CaseError or DoesNotFit, one sentence."""
-    return cached_results(server.case, server.demand, engine_of(server, scheduler))
+    return cached_results(server.case, server.demand, engine_of(server, scheduler), run)
 
 
 def load_text(server: Pressure, results: Results | None = None) -> Later:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kvmodel import catalog
@@ -58,6 +59,9 @@ class Engine:
         for field in ("num_blocks", "utilization", "max_num_seqs", "watermark", "host_gib"):
             if (value := getattr(self, field)) is not None:
                 INPUTS[field].limits.require(field, value)
+
+
+Run = Callable[[Case, Workload, Engine], Results]  # such as `simulate`, wherever it is worked out
 
 
 def simulate(case: Case, workload: Workload, engine: Engine = Engine(), *, every_s: float = 1.0) -> Results:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 
@@ -33,3 +35,7 @@ def refusing(text: str) -> str:
 
 def failing(text: str) -> str:
     raise KeyError(text)
+
+
+def crashing(text: str) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)

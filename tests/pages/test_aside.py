@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import pickle
+import signal
 
 import pytest
 
@@ -12,7 +14,7 @@ from kvmodel.diagnosis import from_scrapes
 from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
 from kvmodel.metrics import samples
-from tests.helpers.works import failing, greedy, here, refusing, said, sleeping
+from tests.helpers.works import crashing, failing, greedy, here, refusing, said, sleeping
 from tests.test_words import KOREAN
 
 PADDING = '# HELP x y\nother{a="b"} 1\n' * 5_000
@@ -20,21 +22,21 @@ PADDING = '# HELP x y\nother{a="b"} 1\n' * 5_000
 
 @pytest.mark.parametrize(("size", "is_here"), [(aside.LARGE_BYTES - 1, True), (aside.LARGE_BYTES, False)])
 def test_where_a_text_is_read(size: int, is_here: bool) -> None:
-    assert aside.result_of(here, ("x" * size,)) is is_here
+    assert aside.of_texts(here, ("x" * size,)) is is_here
 
 
 def test_the_answer_is_the_same() -> None:
     early, late = (text + PADDING for text in samples.read("pressure"))
     facts = ServerFacts({"gpu": "h100-sxm5-80gb"}, None, None)
     direct = from_scrapes.diagnose(early, late, seconds=60, facts=facts)
-    assert aside.result_of(from_scrapes.diagnose, (early, late), seconds=60, facts=facts) == direct
+    assert aside.result_of(from_scrapes.diagnose, early, late, seconds=60, facts=facts) == direct
 
 
 def test_it_speaks_the_language_of_the_page() -> None:
     before = words.spoken()
     try:
         words.speak(KOREAN)
-        assert aside.result_of(said, ("x" * aside.LARGE_BYTES,)) == KOREAN["more than 0"]
+        assert aside.result_of(said, "x") == KOREAN["more than 0"]
     finally:
         words.speak(before)
 
@@ -42,24 +44,49 @@ def test_it_speaks_the_language_of_the_page() -> None:
 @pytest.mark.parametrize(
     ("work", "sentence"),
     [
-        (refusing, "field: given; allowed"), (sleeping, "Reading took longer than 1 s; give less of the text."),
-        (greedy, "Reading took more memory than there is; give less of the text."),
+        (refusing, "field: given; allowed"), (sleeping, "It took longer than 1 s; give less text or fewer requests."),
+        (greedy, "It took more memory than there is; give less text or fewer requests."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_one_sentence(monkeypatch: pytest.MonkeyPatch, work, sentence: str) -> None:
     if work is sleeping:
         monkeypatch.setattr(aside, "LONGEST_S", 1)
     with pytest.raises(CaseError) as refused:
-        aside.result_of(work, ("x" * aside.LARGE_BYTES,))
+        aside.result_of(work, "x")
     assert str(refused.value) == sentence
 
 
 def test_a_fault_of_ours_is_no_fault_of_the_text() -> None:
-    with pytest.raises(subprocess.CalledProcessError):
-        aside.result_of(failing, ("x" * aside.LARGE_BYTES,))
+    with pytest.raises(RuntimeError, match="KeyError: 'x'"):
+        aside.result_of(failing, "x")
 
 
 def test_one_waits_for_another_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aside, "LONGEST_S", 0.1)
-    with aside._one_at_a_time, pytest.raises(CaseError, match="is reading other large texts"):
-        aside.result_of(said, ("x" * aside.LARGE_BYTES,))
+    with aside._elsewhere._one_at_a_time, pytest.raises(CaseError, match="The server is busy"):
+        aside.result_of(said, "x")
+
+
+def test_another_takes_the_place_of_one_that_is_ended() -> None:
+    assert aside.result_of(said, "x") == "more than 0"
+    parent = aside._elsewhere._parent
+    assert parent
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait(10)
+    assert aside.result_of(said, "x") == "more than 0"
+
+
+def test_a_crash_is_told_as_one() -> None:
+    with pytest.raises(RuntimeError, match="status -11"):
+        aside.result_of(crashing, "x")
+    assert aside.result_of(said, "x") == "more than 0", "the next one is not touched"
+
+
+def test_it_ends_with_the_one_that_started_it() -> None:
+    other = aside.Elsewhere()
+    assert other.answer(pickle.dumps((said, ("x",), {}, {})), said.__module__) == (aside.ANSWERED, "more than 0")
+    parent = other._parent
+    assert parent
+    assert parent.stdin
+    parent.stdin.close()
+    assert parent.wait(10) == 0
