@@ -215,14 +215,28 @@ async def file_names(port: int, seconds: float) -> None:
 
 
 async def simulations(port: int, seconds: float) -> None:
-    """Another seed at every message, of the largest number of requests."""
+    """Another seed at every run, of the largest number of requests."""
 
     async def one(number: int) -> None:
         async with session(port, number) as connection:
-            for seed in range(10_000):
-                await connection.send(
-                    asked("pressure", WidgetStates(), query=f"requests=1000&seed={seed + 10_000 * number}")
-                )
+            _, messages = await run(connection, "pressure", WidgetStates())
+            ids = [message.delta.new_element.number_input.id for message in messages]
+            states = WidgetStates()
+            states.widgets.add(id=next(each for each in ids if each.endswith("-requests")), int_value=1000)
+            seed = states.widgets.add(id=next(each for each in ids if each.endswith("-seed")))
+            while True:
+                seed.int_value = random.randint(1, 1_000_000)
+                await run(connection, "pressure", states)
+
+    await over_and_over(port, seconds, 4, one)
+
+
+async def reruns(port: int, seconds: float) -> None:
+    """The heaviest page, run again as soon as it has run."""
+
+    async def one(number: int) -> None:
+        async with session(port, number) as connection:
+            while True:
                 await run(connection, "pressure", WidgetStates())
 
     await over_and_over(port, seconds, 4, one)
@@ -280,7 +294,7 @@ ATTACKS: dict[str, Attack] = {
         each.__name__: each
         for each in (
             uploads, uploads_unasked, large_scrapes, gzip_members, cache_clearing, file_names, simulations,
-            many_sessions, pictures, tables, idle, requests,
+            reruns,             many_sessions, pictures, tables, idle, requests,
         )
     },
 }  # fmt: skip

@@ -19,7 +19,7 @@ from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from hosting import log
-from hosting.turns import Turns
+from hosting.turns import Turn
 
 WRITTEN_FOR = "1.67.0"
 FLUSH_S = 0.01
@@ -38,25 +38,25 @@ def spare_work() -> None:
     messages_in_bundles()
 
 
-def asked_by() -> tuple[str, str]:
-    """Session and address of the visitor whose page runs in this thread; empty where there is none."""
+def address() -> str:
+    """Of the visitor whose page runs in this thread; empty where there is none."""
     context = get_script_run_ctx(suppress_warning=True)
     if context is None or not runtime.exists():
-        return "", ""
+        return ""
     client = runtime.get_instance().get_client(context.session_id)
     asked = client.client_context if client else None
-    return context.session_id, (asked.remote_ip or "") if asked else ""
+    return (asked.remote_ip or "") if asked else ""
 
 
 def one_script_at_a_time() -> None:
     """Have every run of a page's script wait for its turn."""
     from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 
-    run, turns = ScriptRunner._run_script, Turns()
+    run, turn = ScriptRunner._run_script, Turn()
 
     @functools.wraps(run)
     def in_turn(self: Any, *args: Any, **named: Any) -> None:
-        with turns.taken(*asked_by()):
+        with turn.taken(address()):
             run(self, *args, **named)
 
     ScriptRunner._run_script = in_turn  # type: ignore[method-assign]

@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from starlette.types import Message, Receive, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
 
+from hosting.pace import Pace
 from kvmodel.units import MB
 
 # The others clear everybody's caches, change how the server runs, or ask for its source.
@@ -34,26 +34,7 @@ JSON = ("json_value", "json_trigger_value")
 FIRST_MESSAGE_S = 30.0
 MOST_NAMES = 8  # of files in one message: a page asks for one at a time
 # Widget states are a few KB, with a pasted text up to 1 MB. Larger ones cost the replica its time, read or refused.
-BYTES_PER_S, AT_ONCE_BYTES = 2 * MB, 8 * MB  # of an address
-
-
-class Pace:
-    """How fast the messages of each address are read: what is above it stays with the visitor."""
-
-    def __init__(self) -> None:
-        self._paid_until_s: defaultdict[str, float] = defaultdict(float)
-
-    def wait_s(self, address: str, size_bytes: int, now_s: float) -> float:
-        """How long a message of this size has to wait, which comes now."""
-        paid_s = max(self._paid_until_s[address], now_s - AT_ONCE_BYTES / BYTES_PER_S) + size_bytes / BYTES_PER_S
-        self._paid_until_s[address] = paid_s
-        return max(0.0, paid_s - now_s)
-
-    def forget(self, now_s: float) -> None:
-        """Those who may send as much at once again as at first."""
-        since_s = now_s - AT_ONCE_BYTES / BYTES_PER_S
-        for address in [address for address, paid_s in self._paid_until_s.items() if paid_s <= since_s]:
-            del self._paid_until_s[address]
+AT_ONCE_BYTES, BYTES_PER_S = 8 * MB, 2 * MB  # of an address
 
 
 def taken(receive: Receive, send: Send, widgets: Callable[[], Mapping[str, str]], pace: Pace, address: str) -> Receive:
@@ -71,7 +52,7 @@ def taken(receive: Receive, send: Send, widgets: Callable[[], Mapping[str, str]]
                 return message
             waits[0] = None
             content = message.get("bytes") or b""
-            await asyncio.sleep(pace.wait_s(address, len(content), time.monotonic()))
+            await asyncio.sleep(pace.use(address, len(content), time.monotonic()))
             if is_taken(content, widgets()):
                 return message
 

@@ -19,8 +19,8 @@ class Pace:
             self._paid_until_s = {name: paid_s for name, paid_s in self._paid_until_s.items() if paid_s > rested_s}
         paid_s = max(self._paid_until_s.get(key, rested_s), rested_s) + amount / self._per_s
         self._paid_until_s[key] = paid_s
-        return max(0.0, paid_s - now_s)
+        return self.above_s(key, now_s)
 
-    def is_above(self, key: str, now_s: float) -> bool:
-        """Whether what was used is still too much."""
-        return self._paid_until_s.get(key, now_s) > now_s
+    def above_s(self, key: str, now_s: float) -> float:
+        """For how many seconds what was used is still too much."""
+        return max(0.0, self._paid_until_s.get(key, now_s) - now_s)

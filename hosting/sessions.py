@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import get_instance
 
 from hosting import memory, messages
+from hosting.pace import Pace
 from kvmodel.units import MB
 
 STREAM = "/_stcore/stream"
@@ -61,7 +61,7 @@ class Sessions:
         self._max_body_bytes = max_body_bytes
         self._sessions: dict[str, Session] = {}
         self._connections: Counter[str] = Counter()  # by address
-        self._pace = messages.Pace()
+        self._pace = Pace(at_once=messages.AT_ONCE_BYTES, per_s=messages.BYTES_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         upload = UPLOAD.fullmatch(scope["path"]) if scope["type"] == "http" else None
@@ -98,7 +98,6 @@ class Sessions:
         finally:
             self._connections[address] -= 1
             self._connections += Counter()  # without those that are at zero
-            self._pace.forget(time.monotonic())
             for session_id in joined:
                 self._leave(session_id)
 

@@ -1,4 +1,4 @@
-"""Whose page runs next: one at a time, fair to addresses, and beside them those who used much of late.
+"""Whose page runs next: one at a time, fair to addresses.
 
 Streamlit gives every visitor a thread. Only one can hold the interpreter, and each that waits for it wakes every few
 milliseconds to ask; threads that wait for a lock sleep instead.
@@ -14,19 +14,24 @@ from contextlib import contextmanager
 
 from hosting.pace import Pace
 
-LONGEST_TURN_S = 0.1  # a page takes half of that; a simulation or a question to another server may take much longer
-LONGEST_LONG_TURN_S = 10.0
-# Seconds of the processor. A reader who moves an input each second takes 0.06 a second; ten of them share an address.
-SESSION_S, ADDRESS_S = {"at_once": 0.5, "per_s": 0.15}, {"at_once": 2.0, "per_s": 0.5}
+LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a question to another server may take much longer
+# Of an address, seconds of the processor: a reader who moves an input each second takes 0.06 a second.
+AT_ONCE_S, PER_S = 1.0, 0.4
+OTHERS_S = 2.0  # others are there that had a turn within so long
+LOOK_S = 0.05
 
 
 class Turn:
     """What one thread has at a time; who keeps it too long goes on beside the next one.
 
     Those of one address have it in the order of asking; of several addresses each has it once before one has it again.
+    And while there are several, each rests after it has used its share: a page that waits for nobody's end still has
+    to wait for the page under way, and to share the interpreter with what is sent of the one before.
     """
 
     def __init__(self, longest_s: float = LONGEST_TURN_S) -> None:
+        self._share = Pace(at_once=AT_ONCE_S, per_s=PER_S)
+        self._last_s: dict[str, float] = {}  # when each address had its last turn
         self._longest_s = longest_s
         self._lines: OrderedDict[str, deque[threading.Event]] = OrderedDict()  # by address, the next one first
         self._next: threading.Event | None = None
@@ -40,6 +45,8 @@ class Turn:
 
     @contextmanager
     def taken(self, address: str = "") -> Iterator[None]:
+        while self._rests(address, time.monotonic()):
+            time.sleep(LOOK_S)
         first = threading.Event()
         with self._lines_are_changed:
             self._lines.setdefault(address, deque()).append(first)
@@ -52,10 +59,23 @@ class Turn:
             mine.acquire()
         with self._lines_are_changed:
             self._choose()
+        begun_s = time.thread_time()
         try:
             yield
         finally:
             mine.release()
+            self._note(address, time.thread_time() - begun_s, time.monotonic())
+
+    def _rests(self, address: str, now_s: float) -> bool:
+        """Whether it used more than its share, while others are there."""
+        others = any(now_s - last_s < OTHERS_S for other, last_s in self._last_s.copy().items() if other != address)
+        return others and self._share.above_s(address, now_s) > 0
+
+    def _note(self, address: str, used_s: float, now_s: float) -> None:
+        with self._lines_are_changed:
+            self._last_s = {name: last_s for name, last_s in self._last_s.items() if now_s - last_s < OTHERS_S}
+            self._last_s[address] = now_s
+            self._share.use(address, used_s, now_s)
 
     def _choose(self) -> None:
         """Who is next; that one's address goes behind all others."""
@@ -66,24 +86,3 @@ class Turn:
             self._next.set()
             if line:
                 self._lines[address] = line
-
-
-class Turns:
-    """One turn for pages, and one beside it for those who used much of the processor of late."""
-
-    def __init__(self) -> None:
-        self._short, self._long = Turn(), Turn(LONGEST_LONG_TURN_S)
-        self._of_session, self._of_address = Pace(**SESSION_S), Pace(**ADDRESS_S)
-
-    @contextmanager
-    def taken(self, session_id: str, address: str) -> Iterator[None]:
-        now_s = time.monotonic()
-        is_slow = self._of_session.is_above(session_id, now_s) or self._of_address.is_above(address, now_s)
-        with (self._long if is_slow else self._short).taken(address):
-            begun_s = time.thread_time()
-            try:
-                yield
-            finally:
-                used_s, now_s = time.thread_time() - begun_s, time.monotonic()
-                self._of_session.use(session_id, used_s, now_s)
-                self._of_address.use(address, used_s, now_s)
