@@ -57,9 +57,23 @@ class Site:
         return list(map(int, Path(f"/proc/{self.pids[0]}/task/{self.pids[0]}/children").read_text().split()))
 
     def memory_mb(self) -> float:
+        """Of the server and all that it started; browsers too."""
+        return sum(map(held_mb, below(self.pids[0])))
+
+
+def below(pid: int) -> Iterator[int]:
+    """A process and all that it and they started."""
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
-            return memory_mb([self.pids[0], *self.replicas])
-        return 0.0
+            for child in children.read_text().split():
+                yield from below(int(child))
+
+
+def held_mb(pid: int) -> float:
+    with suppress(OSError):  # it ended meanwhile
+        return memory_mb([pid])
+    return 0.0
 
 
 @dataclass

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import os
 import pickle
+import select
 import signal
 import struct
 import subprocess
@@ -17,6 +18,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -30,6 +32,7 @@ LARGE_BYTES = 100 * KB  # of texts: they take a tenth of a second
 LONGEST_S = 20
 MOST_BYTES = 2 * GIB  # of a process' address space
 NICE = 10
+IDLE_S = 50.0  # then its memory is given back
 LENGTH = struct.Struct("<Q")
 ANSWERED, REFUSED, FAILED, SLOW, TOO_LARGE = "answered", "refused", "failed", "slow", "large"
 BY_SIGNAL = {signal.SIGXCPU: SLOW, signal.SIGALRM: SLOW, signal.SIGKILL: TOO_LARGE}  # the last: memory ran out
@@ -45,15 +48,16 @@ class Elsewhere:
 
     def answer(self, order: bytes, module: str) -> tuple[str, Any]:
         """How it went, and what came of it. Raises CaseError where other orders take too long."""
-        if not self._one_at_a_time.acquire(timeout=LONGEST_S):
-            raise refusal("busy")
-        try:
-            return self._sent(order, module)
-        except (OSError, EOFError):  # it was ended from outside: once more with another
-            self.close()
-            return self._sent(order, module)
-        finally:
-            self._one_at_a_time.release()
+        with _while_waiting[0]():
+            if not self._one_at_a_time.acquire(timeout=LONGEST_S):
+                raise refusal("busy")
+            try:
+                return self._sent(order, module)
+            except (OSError, EOFError):  # it has ended: once more with another
+                self.close()
+                return self._sent(order, module)
+            finally:
+                self._one_at_a_time.release()
 
     def _sent(self, order: bytes, module: str) -> tuple[str, Any]:
         if self._parent is None:
@@ -76,6 +80,12 @@ class Elsewhere:
 
 
 _elsewhere = Elsewhere()
+_while_waiting: list[Callable[[], AbstractContextManager[None]]] = [contextlib.nullcontext]
+
+
+def while_waiting(let_go: Callable[[], AbstractContextManager[None]]) -> None:
+    """Told once by an entry that holds something for a page: what lets others have it while the page waits."""
+    _while_waiting[:] = [let_go]
 
 
 def of_texts(work: Callable[..., T], texts: tuple[str | bytes, ...], **named: Any) -> T:
@@ -107,9 +117,9 @@ def refusal(name: str) -> CaseError:
 
 
 def serve(orders: IO[bytes], answers: IO[bytes]) -> None:
-    """Have each order done by a child, until there are no more."""
+    """Have each order done by a child, until there are no more or none came in a while."""
     with contextlib.suppress(EOFError):
-        while True:
+        while select.select([orders], [], [], IDLE_S)[0]:
             module, longest_s = pickle.loads(received(orders))
             importlib.import_module(module)
             order = received(orders)

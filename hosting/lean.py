@@ -18,6 +18,7 @@ import streamlit
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from explorer import aside
 from hosting import log
 from hosting.turns import Turn
 
@@ -60,6 +61,7 @@ def one_script_at_a_time() -> None:
             run(self, *args, **named)
 
     ScriptRunner._run_script = in_turn  # type: ignore[method-assign]
+    aside.while_waiting(turn.lent)
 
 
 class Looked(Mapping[str, Any]):

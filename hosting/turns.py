@@ -16,7 +16,7 @@ from hosting.pace import Pace
 
 LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a question to another server may take much longer
 # Of an address, seconds of the processor: a reader who moves an input each second takes 0.06 a second.
-AT_ONCE_S, PER_S = 1.0, 0.4
+AT_ONCE_S, PER_S = 0.5, 0.3
 OTHERS_S = 2.0  # others are there that had a turn within so long
 LOOK_S = 0.05
 
@@ -37,6 +37,7 @@ class Turn:
         self._next: threading.Event | None = None
         self._lines_are_changed = threading.Lock()
         self._taken = threading.Lock()
+        self._mine = threading.local()  # the lock that a thread has, and for which address
 
     @property
     def waiting(self) -> int:
@@ -47,6 +48,28 @@ class Turn:
     def taken(self, address: str = "") -> Iterator[None]:
         while self._rests(address, time.monotonic()):
             time.sleep(LOOK_S)
+        self._take(address)
+        begun_s = time.thread_time()
+        try:
+            yield
+        finally:
+            self._mine.lock.release()
+            del self._mine.lock
+            self._note(address, time.thread_time() - begun_s, time.monotonic())
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Let others have it while this thread, if it has it, waits for something else."""
+        if not hasattr(self._mine, "lock"):
+            yield
+            return
+        self._mine.lock.release()
+        try:
+            yield
+        finally:
+            self._take(self._mine.address)
+
+    def _take(self, address: str) -> None:
         first = threading.Event()
         with self._lines_are_changed:
             self._lines.setdefault(address, deque()).append(first)
@@ -59,12 +82,7 @@ class Turn:
             mine.acquire()
         with self._lines_are_changed:
             self._choose()
-        begun_s = time.thread_time()
-        try:
-            yield
-        finally:
-            mine.release()
-            self._note(address, time.thread_time() - begun_s, time.monotonic())
+        self._mine.lock, self._mine.address = mine, address
 
     def _rests(self, address: str, now_s: float) -> bool:
         """Whether it used more than its share, while others are there."""
