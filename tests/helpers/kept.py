@@ -1,9 +1,12 @@
 """Answers kept as files that a person can read: of each base the whole, of each change to it what then differs."""
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from kvmodel import __version__
 
 FOLDER = Path(__file__).parents[1] / "data" / "kept"
 DIGITS = 7
@@ -18,8 +21,12 @@ def flat(answer: Any, path: str = "") -> Flat:
         return {key: value for name, one in answer.items() for key, value in flat(one, f"{path}.{name}").items()}
     if isinstance(answer, (list, tuple)):
         return {key: value for at, one in enumerate(answer) for key, value in flat(one, f"{path}[{at}]").items()}
+    if dataclasses.is_dataclass(answer):
+        return flat({one.name: getattr(answer, one.name) for one in dataclasses.fields(answer)}, path)
     if hasattr(answer, "tolist"):
         return flat(answer.tolist(), path)
+    if isinstance(answer, str):
+        answer = answer.replace(f"kvmodel {__version__}", "kvmodel VERSION")
     is_number = isinstance(answer, (int, float)) and not isinstance(answer, bool)
     return {path.removeprefix("."): float(f"{answer:.{DIGITS}g}") if is_number else answer}
 

@@ -1,0 +1,133 @@
+"""What is read from a config.json is as it was last checked: layers, KV and parameters of every kind of file.
+
+Three ranges: the files of data/hf_configs; one small model of each class that has rules of its own; and some files
+with one key left out or changed. After a change that is meant, write `data/kept/readings.json` anew and read what
+differs:
+
+    python -m tests.hf.test_kept_readings
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvmodel import catalog
+from kvmodel.errors import CatalogError
+from kvmodel.hf import config_file
+from tests.helpers import kept
+
+FOLDER = Path(__file__).parents[1] / "data" / "hf_configs"
+FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
+PLAIN = {  # no two sizes alike, so that none can stand for another
+    "hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 40,
+    "intermediate_size": 416, "vocab_size": 1009, "max_position_embeddings": 2048, "sliding_window": 512,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+SMALL = {
+    "plain": PLAIN,
+    "with experts": PLAIN | {
+        "num_experts": 7, "num_local_experts": 7, "n_routed_experts": 7, "num_experts_per_tok": 2,
+        "n_shared_experts": 1, "moe_intermediate_size": 88, "shared_expert_intermediate_size": 104,
+        "first_k_dense_replace": 2,
+    },
+    "latent": PLAIN | {"q_lora_rank": 56, "kv_lora_rank": 72, "qk_rope_head_dim": 16, "qk_nope_head_dim": 24,
+                       "v_head_dim": 32},
+}  # fmt: skip
+CHANGED = (
+    "Meta-Llama-3.1-8B", "DeepSeek-V3", "gemma-3-27b-it", "config_gpt_oss_120b", "hfdef-jamba", "hfdef-olmo_hybrid",
+    "hfdef-falcon", "mlc-qwen2moe", "config_qwen3_30b_a3b", "nxd-llama3.2-1b-4L-chunked", "Kimi-K2.6-NVFP4", "mpt-7b",
+    "config_gemma4_26b_a4b_like", "falcon-40b", "ipex-test-bloom", "hfdef-phimoe", "hfdef-mllama_text_model",
+)  # fmt: skip
+ABOUT = {"_name_or_path", "architectures", "transformers_version", "torch_dtype", "use_cache", "rope_theta"}
+
+
+def classes() -> list[str]:
+    """Every `model_type` that some rule names."""
+    table = catalog.table("hf_classes")
+    named = {each for value in table.values() if isinstance(value, list) for each in value if isinstance(each, str)}
+    return sorted(named | {key for key, value in table.items() if isinstance(value, dict)})
+
+
+def reading(config: dict[str, Any]) -> list[Any]:
+    """The row of a file, its parameters and what was assumed or noted; or the refusal."""
+    try:
+        found = config_file.read(config, assume_defaults=True)
+    except CatalogError as error:
+        return [str(error)]
+    counted = vars(found.parameters) if found.parameters else {}
+    return [
+        found.text, " ".join(f"{name}={value}" for name, value in counted.items()),
+        f"states of transformers {found.fixed_bytes_transformers:.12g}",
+        ", ".join(f"{name}={value}" for name, value in found.assumed.items()), *found.notes,
+    ]  # fmt: skip
+
+
+def other(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float)):
+        return value * 2
+    return value[1:] if isinstance(value, (list, str)) else None
+
+
+def changes(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The file without each of its keys, and with another value there; of a nested section, its keys too."""
+    found: dict[str, dict[str, Any]] = {}
+    inner = next((key for key in ("text_config", "llm_config") if isinstance(config.get(key), dict)), None)
+    section = config[inner] if inner else config
+    for key, value in section.items():
+        if key in ABOUT:
+            continue
+        for name, one in ((f"without {key}", {}), (f"other {key}", {key: other(value)})):
+            changed = {name: old for name, old in section.items() if name != key} | one
+            found[name] = config | {inner: changed} if inner else changed
+    return found
+
+
+def of_files() -> dict[str, Any]:
+    return {name: reading(config) for name, config in FILES.items()}
+
+
+def of_classes() -> dict[str, Any]:
+    """For each small model, its readings and the classes that have each."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for form, small in SMALL.items():
+        for name in classes():
+            line = " ".join(reading(small | {"model_type": name})[:2]).replace(name, "CLASS")
+            found.setdefault(form, {}).setdefault(line, []).append(name)
+    return {form: {", ".join(names): line for line, names in lines.items()} for form, lines in found.items()}
+
+
+def of_changes(name: str) -> dict[str, Any]:
+    """What each change makes another line of the reading."""
+    whole = reading(FILES[name])
+    found = {
+        about: [line for line in reading(config) if line not in whole] for about, config in changes(FILES[name]).items()
+    }
+    return {about: lines for about, lines in found.items() if lines}
+
+
+@pytest.fixture(scope="module")
+def read() -> dict[str, Any]:
+    return kept.read("readings")
+
+
+def test_every_file_is_read_as_it_was(read: dict[str, Any]) -> None:
+    assert of_files() == read["files"]
+
+
+def test_every_class_counts_as_it_did(read: dict[str, Any]) -> None:
+    assert of_classes() == read["classes"]
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_key_makes_the_difference_that_it_made(name: str, read: dict[str, Any]) -> None:
+    assert of_changes(name) == read[name]
+
+
+if __name__ == "__main__":
+    kept.write(
+        "readings", {"files": of_files(), "classes": of_classes()} | {name: of_changes(name) for name in CHANGED}
+    )
