@@ -20,9 +20,10 @@ from kvmodel.texts import diagnosis as texts
 from tests.helpers import kept
 from tests.helpers.scrapes import asleep, sglang, trtllm, turned_away, vllm
 
-OWN = 'engine="0",model_name="meta-llama/Llama-3.1-8B-Instruct"'
+MODEL = "meta-llama/Llama-3.1-8B"
+OWN = f'engine="0",model_name="{MODEL}"'
 Server = dict[str, Any]  # of `pages`; what stands under "then" is what the second scrape has in its place
-START = {"preemptions": 1000, "finished": 5000, "seconds": 600.0}
+START = {"model": MODEL, "preemptions": 1000, "finished": 5000, "seconds": 600.0}
 PRESSED = {"usage": 0.97, "running": 61, "waiting": 23, "then": {"finished": 6013, "preemptions": 1407}}
 BASES: dict[str, Server] = {
     "healthy": {"usage": 0.61, "running": 9, "then": {"finished": 6013, "preemptions": 1037}},
@@ -91,8 +92,8 @@ def page(server: Server) -> str:
         text += f'vllm:num_requests_waiting_by_reason{{{OWN},reason="deferred"}} {server["deferred"]}\n'
     if "priority" in server:
         text += f'vllm:num_preemptions_by_reason_total{{{OWN},reason="priority"}} {server["priority"]}\n'
-    text += turned_away(*server["turned_away"]) if "turned_away" in server else ""
-    return text + (asleep(server["awake"]) if "awake" in server else "")
+    text += turned_away(*server["turned_away"], model=MODEL) if "turned_away" in server else ""
+    return text + (asleep(server["awake"], model=MODEL) if "awake" in server else "")
 
 
 def changed(base: Server, change: Server) -> Server:
