@@ -31,7 +31,11 @@ def points(name: str) -> list[dict[str, Any]]:
         traces = charts.draw(name, case).data
         shown = [{axis: some(list(trace[axis])) for axis in "xy" if trace[axis] is not None} for trace in traces
                  if "x" in trace]  # fmt: skip
-        found.append({"rows": len(rows), "some": some(rows), "shown": shown})
+        layout = charts.draw(name, case).layout
+        axes = [layout[axis] for axis in layout if axis.startswith(("xaxis", "yaxis"))]
+        marks = [[axis.range, axis.tickvals, axis.ticktext] for axis in axes]
+        lines = [[line.x0, line.x1, line.y0, line.y1] for line in layout.shapes]
+        found.append({"rows": len(rows), "some": some(rows), "shown": shown, "axes": marks, "lines": some(lines)})
     return found
 
 

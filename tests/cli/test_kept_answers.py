@@ -18,7 +18,7 @@ from tests.helpers import kept
 
 ROOT = Path(__file__).parents[2]
 DATA = "tests/data"
-LOAD = "--requests 90 --requests-per-s 9 --num-blocks 6000"
+LOAD = "--requests 90 --requests-per-s 30 --num-blocks 2500"
 OF_A_CASE = (
     "--model opt-13b --gpu a100-sxm4-40gb --layout per-layer-kv", "--model mixtral-8x7b --tp 4", "--model gemma-3-27b",
     "--gpu h100-sxm5-80gb --link pcie5-x16", "--rate link", "--tp 2", "--kv-dtype fp8", "--tokens 1", "--tokens 777",
@@ -47,9 +47,11 @@ OF_A_RUN = (
     *(f"--scheduler {name}" for name in (
         "vllm-v1-first-chunk", "vllm-v1-offload", "vllm-v1-offload-all", "vllm-v0", "vllm-v0-swap", "sglang",
         "sglang-hicache", "trtllm-no-evict", "trtllm-suspend", "wait")),
-    "--workload agents", "--workload real-run", "--burstiness 0", "--burstiness 3", "--clients 20", "--seed 3",
+    "--workload agents", "--workload retrieval", "--workload real-run", "--burstiness 0",
+    "--burstiness 3", "--clients 20", "--seed 3",
     "--watermark 0.1", "--max-num-seqs 9", "--slo-ttft-s 0.3", "--slo-tpot-ms 20", "--tp 2", "--host-gib 1",
-    "--scheduler vllm-v1-offload --watermark 0.03", "--max-num-batched-tokens 512",
+    *(f"--scheduler {name} --watermark 0.1" for name in ("vllm-v1-first-chunk", "vllm-v1-offload", "vllm-v0")),
+    "--max-num-batched-tokens 512",
 )  # fmt: skip
 MODELS = ("llama-3-8b", "gemma-3-27b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-120b", "opt-13b")
 LOGS = sorted([*(ROOT / DATA / "pool_logs").glob("*.log"), *(ROOT / "tests/startup_log/field").glob("*.log")])
@@ -72,6 +74,7 @@ BASES: dict[str, tuple[str, ...]] = {
     f"pressure {LOAD}": OF_A_RUN,
     f"remedies {LOAD}": ("--objective ttft-p99", "--objective throughput", "--objective itl-p99",
                          "--engine-version 0.18.0", "--scheduler sglang"),
+    f"remedies {LOAD} --model mixtral-8x7b --tp 4": (), f"remedies {LOAD} --scheduler trtllm-no-evict": (),
     f"simulate {DATA}/oracle/stress-003.json": (),
     "figure19": (), "scenarios": (), "claims": (), "evidence": (),
     **{f"{command} --product {name}": () for command in ("rules", "dashboard")

@@ -6,6 +6,7 @@ that is meant, write `data/kept/diagnosis.json` anew and read what differs:
     python -m tests.diagnosis.test_kept_sentences
 """
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kvmodel.diagnosis.from_scrapes import diagnose
 from kvmodel.diagnosis.queues import ENTRY, KV, LOAD, PREFILL, SEAT, WAKING
 from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
+from kvmodel.metrics import samples
 from kvmodel.texts import diagnosis as texts
 from tests.helpers import kept
 from tests.helpers.scrapes import asleep, sglang, trtllm, turned_away, vllm
@@ -141,6 +143,22 @@ def judged(name: str) -> dict[str, kept.Flat]:
     return kept.as_json({"whole": kept.flat(whole), "said": texts.diagnose(whole).splitlines()} | words)
 
 
+def samples_judged() -> dict[str, Any]:
+    """Every page and log beside the tests, and every pair of them."""
+    data, logs = Path(__file__).parents[1] / "data", Path(__file__).parents[1] / "startup_log" / "field"
+    paths = [*data.glob("metrics/*.prom"), *data.glob("field/*"), *data.glob("pool_logs/*.log"), *logs.glob("*.log")]
+    given = {path.stem: [path.read_bytes()] for path in sorted(paths)}
+    given |= {name.removesuffix("1") + "both": [given[name.removesuffix("1") + "0"][0], given[name][0]]
+              for name in given if name.endswith("t1")}  # fmt: skip
+    given |= {name: [page.encode() for page in samples.read(name)] for name in samples.SAMPLES}
+    given = {name: pages for name, pages in given.items() if not name.endswith(("-t0", "-t1"))}
+    found = {}
+    for name, texts_of in given.items():
+        answered = diagnose(*texts_of, seconds=None if len(texts_of) == 1 else 600.0, facts=ServerFacts({"tp": 2}))
+        found[name] = {"whole": kept.flat(answered), "said": texts.diagnose(answered).splitlines()}
+    return dict(kept.as_json(found))
+
+
 def not_simulated(server: object, load: object, rungs: object) -> None:
     """As a simulation takes as long as hundreds of answers."""
     raise CaseError(f"{load}")
@@ -156,12 +174,16 @@ def test_a_server_is_judged_as_it_was_read(name: str, read: dict[str, Any]) -> N
     assert judged(name) == read[name]
 
 
+def test_a_sample_is_judged_as_it_was_read(read: dict[str, Any]) -> None:
+    assert samples_judged() == read["samples"]
+
+
 def test_every_verdict_and_cause_is_among_them(read: dict[str, Any]) -> None:
-    seen = {(one["base"]["verdict"], one["base"]["waits_for"]) for one in read.values()}
-    assert set(read) == set(BASES)
+    assert set(read) == {*BASES, "samples"}
+    seen = {(read[name]["base"]["verdict"], read[name]["base"]["waits_for"]) for name in BASES}
     assert {verdict for verdict, _ in seen} == set(WORST_FIRST)
     assert {cause for _, cause in seen} - {None} >= {KV, SEAT, PREFILL, LOAD, ENTRY, WAKING}
 
 
 if __name__ == "__main__":
-    kept.write("diagnosis", {name: judged(name) for name in BASES})
+    kept.write("diagnosis", {name: judged(name) for name in BASES} | {"samples": samples_judged()})

@@ -16,7 +16,9 @@ Flat = dict[str, Any]
 
 
 def flat(answer: Any, path: str = "") -> Flat:
-    """Path -> value; numbers with as many digits as show a changed constant."""
+    """Path -> value, but for None; numbers with as many digits as show a changed constant."""
+    if answer is None:
+        return {}
     if isinstance(answer, Mapping):
         return {key: value for name, one in answer.items() for key, value in flat(one, f"{path}.{name}").items()}
     if isinstance(answer, (list, tuple)):

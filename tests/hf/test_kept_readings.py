@@ -15,7 +15,7 @@ import pytest
 
 from kvmodel import catalog
 from kvmodel.errors import CatalogError
-from kvmodel.hf import config_file
+from kvmodel.hf import config_file, weight_bytes
 from tests.helpers import kept
 
 FOLDER = Path(__file__).parents[1] / "data" / "hf_configs"
@@ -35,6 +35,12 @@ SMALL = {
     "latent": PLAIN | {"q_lora_rank": 56, "kv_lora_rank": 72, "qk_rope_head_dim": 16, "qk_nope_head_dim": 24,
                        "v_head_dim": 32},
 }  # fmt: skip
+FLAGS = {  # keys that some class takes a bias or a norm from
+    value.removeprefix("yes if ") for facts in catalog.table("hf_classes").values() if isinstance(facts, dict)
+    for key, value in facts.items() if isinstance(value, str) and key not in ("mlp", "norms")
+} - {"head", "width", "head with bias"}  # fmt: skip
+SMALL["flags"] = PLAIN | dict.fromkeys(FLAGS, True)
+SMALL["flags, with experts"] = SMALL["with experts"] | dict.fromkeys(FLAGS, True)
 CHANGED = (
     "Meta-Llama-3.1-8B", "DeepSeek-V3", "gemma-3-27b-it", "config_gpt_oss_120b", "hfdef-jamba", "hfdef-olmo_hybrid",
     "hfdef-falcon", "mlc-qwen2moe", "config_qwen3_30b_a3b", "nxd-llama3.2-1b-4L-chunked", "Kimi-K2.6-NVFP4", "mpt-7b",
@@ -100,6 +106,20 @@ def of_classes() -> dict[str, Any]:
     return {form: {", ".join(names): line for line, names in lines.items()} for form, lines in found.items()}
 
 
+def of_weights() -> dict[str, Any]:
+    """Bytes of a model with experts for each way to say how narrow its weights are."""
+    config = FILES["config_qwen3_30b_a3b"]
+    ways: list[dict[str, Any]] = [
+        {"quantization_config": {key: method} | group}
+        for method in (*weight_bytes.BITS, *weight_bytes.EXPERTS_NARROWER)
+        for key, group in (("quant_method", {}), ("quant_algo", {"group_size": 64}))
+    ]
+    ways += [{name: dtype} for name in weight_bytes.EXPERT_DTYPE[:1] for dtype in weight_bytes.EXPERT_BYTES]
+    more = ({"bits": 8}, {"bits": 3, "group_size": -1}, {"sym": False}, {"lm_head": True}, {"ignore": ["re:.*mlp.*"]})
+    ways += [{"quantization_config": {"quant_method": "gptq"} | each} for each in more]
+    return {json.dumps(way): reading(config | way)[:1] + reading(config | way)[4:] for way in ways}
+
+
 def of_changes(name: str) -> dict[str, Any]:
     """What each change makes another line of the reading."""
     whole = reading(FILES[name])
@@ -122,6 +142,10 @@ def test_every_class_counts_as_it_did(read: dict[str, Any]) -> None:
     assert of_classes() == read["classes"]
 
 
+def test_every_way_to_narrow_weights_counts_as_it_did(read: dict[str, Any]) -> None:
+    assert of_weights() == read["weights"]
+
+
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_key_makes_the_difference_that_it_made(name: str, read: dict[str, Any]) -> None:
     assert of_changes(name) == read[name]
@@ -129,5 +153,7 @@ def test_a_key_makes_the_difference_that_it_made(name: str, read: dict[str, Any]
 
 if __name__ == "__main__":
     kept.write(
-        "readings", {"files": of_files(), "classes": of_classes()} | {name: of_changes(name) for name in CHANGED}
+        "readings",
+        {"files": of_files(), "classes": of_classes(), "weights": of_weights()}
+        | {name: of_changes(name) for name in CHANGED},
     )

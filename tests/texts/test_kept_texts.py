@@ -13,6 +13,7 @@ import pytest
 from kvmodel.claims import figure19, scenarios
 from kvmodel.curves import kv_table, roofline_points
 from kvmodel.errors import CaseError
+from kvmodel.evidence import measured_points
 from kvmodel.explain import formula, guided_path, traces
 from kvmodel.inputs.case import Case
 from kvmodel.memory import as_kept, levers, pool_plan
@@ -106,6 +107,7 @@ def of_catalog(case: Case) -> Any:
         "outcomes": [tables.outcome_cells(one) for row in scenarios.table() for one in row.outcomes],
         "figure 19": comparison.figure19_texts(figure19.figure19()),
         "evidence": [evidence.kinds(), evidence.gaps(), evidence.gap_texts(), evidence.source_rows()],
+        "errors": evidence.error_rows(measured_points.pairs()),
     }
 
 
