@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import os
@@ -12,12 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.mutation_sites import MODULE, Fault
+from benchmarks.mutation_sites import MODULE, Fault, functions
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "benchmarks.mutation_map", "--tb=no", "-q"]
@@ -26,6 +27,7 @@ NOT_RUN = ("browser", "hosting", "test_run.py", "test_mutations.py", "test_mutat
 IGNORED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".hypothesis", ".*_cache", "build", "dist")
 MOST_BYTES = 8 * 2**30
 FIRST_S = 5.0  # of tests in the first run; each later run takes four times as much
+PORTION_S = 3.0  # of a file's tests before those of the next file
 COLLECTING_S = 0.4  # a test file's own start
 
 Notes = dict[str, dict[str, Any]]  # test file -> what `benchmarks.mutation_map` wrote of it
@@ -90,28 +92,50 @@ class Chosen:
     seconds: float
 
 
-def chosen(fault: Fault, notes: Notes, users: dict[str, set[str]]) -> list[Chosen]:
-    """The tests that run the fault's function: those of its package first, then the cheapest.
+def chosen(fault: Fault, notes: Notes, users: dict[str, set[str]], read_by: Set[str] = frozenset()) -> list[Chosen]:
+    """The tests that run the fault's function: of each file the cheapest first, those of its package before others'.
 
-    Of a fault at import: the tests that run any function of its module, or of one that imports it.
+    Of a fault at import: first the tests that run a function of `read_by`, which read what is assigned there; then
+    those that run any function of its module, or of one that imports it.
     """
     paths = {fault.path, *users.get(fault.path, ())}
 
-    def runs(functions: Iterable[str]) -> bool:
-        if fault.scope != MODULE:
-            return f"{fault.path}:{fault.scope}" in functions
+    def of_users(functions: Iterable[str]) -> bool:
         named = (name.partition(":") for name in functions)
         return any(path in paths and function != MODULE for path, _, function in named)
 
+    def of_readers(functions: Iterable[str]) -> bool:
+        return not read_by.isdisjoint(functions)
+
+    def of_itself(functions: Iterable[str]) -> bool:
+        return f"{fault.path}:{fault.scope}" in functions
+
     found = []
-    for file, noted in notes.items():
-        tests = {name: test for name, test in noted["tests"].items() if name not in noted.get("failed", ())}
-        shared = fault.scope != MODULE and runs(noted["shared"])
-        can = [name for name, test in tests.items() if shared or runs(test.get("ran", ()))]
-        if can:
-            found.append(Chosen(file, tuple(can), COLLECTING_S + sum(tests[name]["seconds"] for name in can)))
+    given: set[str] = set()
+    for rank, runs in enumerate([of_readers, of_users] if fault.scope == MODULE else [of_itself]):
+        for file, noted in notes.items():
+            tests = {name: test for name, test in noted["tests"].items() if name not in noted.get("failed", ())}
+            shared = runs is not of_users and runs(noted["shared"])
+            can = [name for name, test in tests.items() if name not in given and (shared or runs(test.get("ran", ())))]
+            given.update(can)
+            found += [(rank, turn, one) for turn, one in enumerate(_portions(file, can, tests))]
     own = f"tests/{fault.path.split('/')[1].removesuffix('.py')}/"
-    return sorted(found, key=lambda one: (not one.file.startswith(own), one.seconds))
+    found.sort(key=lambda each: (each[0], each[1] > 0, not each[2].file.startswith(own), each[2].seconds))
+    return [one for _, _, one in found]
+
+
+def _portions(file: str, can: list[str], tests: dict[str, Any]) -> Iterator[Chosen]:
+    """The tests of a file in portions of some seconds, the cheapest first."""
+    portion: list[str] = []
+    seconds = COLLECTING_S
+    for name in sorted(can, key=lambda name: tests[name]["seconds"]):
+        if portion and seconds + tests[name]["seconds"] > PORTION_S:
+            yield Chosen(file, tuple(portion), seconds)
+            portion, seconds = [], COLLECTING_S
+        portion.append(name)
+        seconds += tests[name]["seconds"]
+    if portion:
+        yield Chosen(file, tuple(portion), seconds)
 
 
 def whole(file: str, notes: Notes) -> list[Chosen]:
@@ -131,6 +155,34 @@ def users() -> dict[str, set[str]]:
                         file = f"{module.replace('.', '/')}.py"
                         found.setdefault(file, set()).add(path.relative_to(ROOT).as_posix())
     return found
+
+
+def read_by(fault: Fault) -> set[str]:
+    """Functions of the model that read what a fault at import assigns: a constant, or a field of a class."""
+    assigned = {
+        name
+        for node in ast.walk(ast.parse((ROOT / fault.path).read_bytes()))
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.lineno <= fault.line <= (node.end_lineno or 0)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in _names(target)
+    }
+    return {function for function, names in _names_by_function() if names & assigned}
+
+
+@functools.cache
+def _names_by_function() -> list[tuple[str, set[str]]]:
+    return [
+        (f"{path.relative_to(ROOT).as_posix()}:{scope}", _names(node))
+        for path in sorted((ROOT / "kvmodel").rglob("*.py"))
+        for node, scope in functions(ast.parse(path.read_bytes()), MODULE)
+    ]
+
+
+def _names(node: ast.AST) -> set[str]:
+    nodes = list(ast.walk(node))
+    return {one.id for one in nodes if isinstance(one, ast.Name)} | {
+        one.attr for one in nodes if isinstance(one, ast.Attribute)
+    }
 
 
 def outcome(fault: Fault, folder: Path, notes: Notes, can: list[Chosen], budget_s: float) -> str:
