@@ -114,4 +114,6 @@ def test_who_reads_what_a_fault_changes_at_import() -> None:
     path = "kvmodel/diagnosis/causes.py"
     source = (mutations.ROOT / path).read_bytes()
     line = source[: source.index(b"\nOTHER_REASONS")].count(b"\n") + 2
-    assert read_by(Fault(path, line, MODULE, "constant", 0, 1, "")) == {f"{path}:other_reasons"}
+    assert read_by(Fault(path, line, MODULE, "constant", 0, 1, "")) == {
+        f"{path}:other_reasons", "kvmodel/diagnosis/promql.py:preemptions_of",
+    }  # fmt: skip
