@@ -26,8 +26,11 @@ LOGS = {path.stem: path.read_text("utf-8") for path in sorted(FIELD.glob("*.log"
 }
 NUMBER = re.compile(r"(?<![\w.:])\d[\d,]*(?:\.\d+)?(?=\s?(?:GiB|GB|MiB|tokens|x\b|blocks|,|\)|$))")
 MOST_NUMBERS = 8  # of a log
-OPTIONS = {"pp 2": {"pp": 2}, "pp 3 in parts": {"pp": 3, "pp_partition": "20,8,4"}, "dcp 2": {"dcp": 2},
-           "of another model": {"model": "llama-3.1-8b"}}  # fmt: skip
+OTHER = {"model": "llama-3.1-8b"}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "pp 2": {"pp": 2}, "dcp 2": {"dcp": 2}, "of another model": OTHER, "another at dcp 2": OTHER | {"dcp": 2},
+    "another at pp 2": OTHER | {"pp": 2}, "another in parts": OTHER | {"pp": 3, "pp_partition": "20,8,4"},
+}  # fmt: skip
 
 
 def explained(text: str, **given: Any) -> dict[str, Any]:
