@@ -58,6 +58,8 @@ BASES: dict[str, Server] = {
                              "other": {"usage": 0.23, "running": 5, "waiting": 0, "then": {"finished": 5613}}},
     "sglang": {"engine": "sglang", "usage": 0.98, "running": 46, "waiting": 21, "preemptions": 17.0, "finished": 1000.0,
                "then": {"preemptions": 317.0, "finished": 2007.0, "tokens": 803_000.0, "prompt_tokens": 1_700_000.0}},
+    "sglang, none retracted yet": {"engine": "sglang", "usage": 0.7, "running": 46, "waiting": 2, "preemptions": None,
+                                   "finished": 1000.0, "then": {"finished": 2007.0, "tokens": 803_000.0}},
     "tensorrt-llm": {"engine": "trtllm", "usage": 0.93, "running": 31, "waiting": 19, "finished": 1000.0,
                      "then": {"finished": 2007.0, "tokens": 803_000.0, "prompt_tokens": 1_700_000.0}},
 }  # fmt: skip
@@ -69,7 +71,10 @@ ALWAYS: dict[str, Server] = {f"{name} {value}": {name: value} for name, values i
     "running": (0, 1, 2), "waiting": (0, 1, 2), "usage": (0.5, 0.8999, 0.9, 0.9499, 0.95), "deferred": (1, 2),
     "seconds": (None, 9.99, 10.0, 59.9, 60.0), "max_num_seqs": (1, 40), "model": ("acme/secret-7b",),
     "turned_away": ((0, 500),), "awake": (0, 1),
-}.items() for value in values}  # fmt: skip
+}.items() for value in values} | {
+    "2 beside 8": {"running": 8, "waiting": 2}, "1 beside 9": {"running": 9, "waiting": 1},
+    "1 beside 10": {"running": 10, "waiting": 1}, "3 beside 3": {"running": 3, "waiting": 3, "usage": 0.2},
+}  # fmt: skip
 SETTINGS: dict[str, Server] = {f"{name} {value}": {name: value} for name, values in {
     "blocks": (100, 300), "gpu": ("h100-sxm5-80gb",), "tp": (2, 8), "version": ("0.11.0", "0.18.0", "0.19.0"),
     "prompt": (40.0, 9000.0),

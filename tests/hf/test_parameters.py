@@ -100,3 +100,16 @@ def test_a_class_without_a_check_says_so():
     )
     assert short.parameters is None
     assert any("not counted" in note for note in short.notes)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "num_nextn_predict_layers", "num_mtp_layers", "n_shared_experts", "num_experts", "num_local_experts",
+        "n_routed_experts", "first_k_dense_replace", "moe_intermediate_size", "sliding_window", "num_kv_shared_layers",
+        "q_lora_rank", "kv_lora_rank", "attn_layer_offset", "shared_expert_intermediate_size",
+    ],
+)  # fmt: skip
+def test_nought_of_what_a_model_may_have_is_as_if_the_file_did_not_name_it(key):
+    plain, named = config_file.read(LLAMA), config_file.read(LLAMA | {key: 0})
+    assert (named.text, named.parameters) == (plain.text, plain.parameters)
