@@ -28,6 +28,7 @@ IGNORED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".hypothesis", 
 MOST_BYTES = 8 * 2**30
 FIRST_S = 5.0  # of tests in the first run; each later run takes four times as much
 PORTION_S = 3.0  # of a file's tests before those of the next file
+TRACED = 3.0  # times as long a test takes while its calls are noted
 COLLECTING_S = 0.4  # a test file's own start
 
 Notes = dict[str, dict[str, Any]]  # test file -> what `benchmarks.mutation_map` wrote of it
@@ -129,11 +130,12 @@ def _portions(file: str, can: list[str], tests: dict[str, Any]) -> Iterator[Chos
     portion: list[str] = []
     seconds = COLLECTING_S
     for name in sorted(can, key=lambda name: tests[name]["seconds"]):
-        if portion and seconds + tests[name]["seconds"] > PORTION_S:
+        takes = tests[name]["seconds"] / TRACED
+        if portion and seconds + takes > PORTION_S:
             yield Chosen(file, tuple(portion), seconds)
             portion, seconds = [], COLLECTING_S
         portion.append(name)
-        seconds += tests[name]["seconds"]
+        seconds += takes
     if portion:
         yield Chosen(file, tuple(portion), seconds)
 
@@ -233,7 +235,7 @@ def _noticed(folder: Path, batch: list[Chosen], known: list[str]) -> str:
         choice.flush()
         try:
             arguments = ["-x", "-rfE", *(one.file for one in batch)]
-            done = run(folder, arguments, limit_s=30 + 6 * seconds, MUTATION_CHOICE=choice.name,
+            done = run(folder, arguments, limit_s=30 + 6 * TRACED * seconds, MUTATION_CHOICE=choice.name,
                        PYTHONDONTWRITEBYTECODE="1")  # fmt: skip
         except subprocess.TimeoutExpired:
             return "hangs"

@@ -7,13 +7,18 @@ After a change that is meant, look at the charts, write `data/kept/points.json` 
 
 from typing import Any
 
+import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from kvmodel import charts
+from kvmodel.charts import bands
 from tests.charts.test_looks import cases
 from tests.helpers import kept
 
 FEW = 4  # points of a chart
+SHOWN = ("x", "y", "text", "customdata", "hovertext")
+RATIOS = (0.0, 3.0, 7.5, 12.0, 40.0)
 
 
 def some(rows: list[Any]) -> list[Any]:
@@ -24,18 +29,26 @@ def some(rows: list[Any]) -> list[Any]:
     )
 
 
+def drawn(figure: go.Figure) -> dict[str, Any]:
+    """The numbers and words that stand in a figure: of each trace, at the axes, and where its lines and texts are."""
+    traces, layout = figure.data, figure.layout
+    shown = [
+        {key: some(list(trace[key])) for key in SHOWN if key in trace and isinstance(trace[key], (tuple, np.ndarray))}
+        for trace in traces
+    ]
+    axes = [layout[axis] for axis in layout if axis.startswith(("xaxis", "yaxis"))]
+    return {
+        "shown": shown, "axes": [[axis.range, axis.tickvals, axis.ticktext] for axis in axes],
+        "lines": some([[line.x0, line.x1, line.y0, line.y1] for line in layout.shapes]),
+        "notes": some([[note.x, note.y, note.text] for note in layout.annotations]),
+    }  # fmt: skip
+
+
 def points(name: str) -> list[dict[str, Any]]:
     found = []
     for case in cases(name)[:2]:
         rows = charts.points(name, case)
-        traces = charts.draw(name, case).data
-        shown = [{axis: some(list(trace[axis])) for axis in "xy" if trace[axis] is not None} for trace in traces
-                 if "x" in trace]  # fmt: skip
-        layout = charts.draw(name, case).layout
-        axes = [layout[axis] for axis in layout if axis.startswith(("xaxis", "yaxis"))]
-        marks = [[axis.range, axis.tickvals, axis.ticktext] for axis in axes]
-        lines = [[line.x0, line.x1, line.y0, line.y1] for line in layout.shapes]
-        found.append({"rows": len(rows), "some": some(rows), "shown": shown, "axes": marks, "lines": some(lines)})
+        found.append({"rows": len(rows), "some": some(rows)} | drawn(charts.draw(name, case)))
     return found
 
 
@@ -53,5 +66,14 @@ def test_a_chart_has_the_numbers_that_it_had(name: str, read: dict[str, Any]) ->
     assert of(name) == read[name]
 
 
+def of_scale() -> Any:
+    """The chart of the article's bands, which no case has."""
+    return kept.as_json(kept.flat([drawn(bands.preemption_scale(ratio)) for ratio in RATIOS]))
+
+
+def test_the_scale_of_preemptions_has_the_numbers_that_it_had(read: dict[str, Any]) -> None:
+    assert of_scale() == read["scale"]
+
+
 if __name__ == "__main__":
-    kept.write("points", {name: of(name) for name in charts.NAMES})
+    kept.write("points", {name: of(name) for name in charts.NAMES} | {"scale": of_scale()})

@@ -25,6 +25,10 @@ PLAIN = {  # no two sizes alike, so that none can stand for another
     "intermediate_size": 416, "vocab_size": 1009, "max_position_embeddings": 2048, "sliding_window": 512,
     "tie_word_embeddings": False,
 }  # fmt: skip
+STATES = {
+    "mamba_d_state": 8, "mamba_d_conv": 5, "mamba_expand": 2, "mamba_n_heads": 12, "mamba_d_head": 32, "conv_kernel": 5,
+    "mamba_num_heads": 12, "mamba_head_dim": 32, "ssm_state_size": 8, "n_groups": 2, "mamba_dt_rank": 7,
+}  # fmt: skip
 SMALL = {
     "plain": PLAIN,
     "with experts": PLAIN | {
@@ -32,6 +36,8 @@ SMALL = {
         "n_shared_experts": 1, "moe_intermediate_size": 88, "shared_expert_intermediate_size": 104,
         "first_k_dense_replace": 2,
     },
+    "a period": PLAIN | STATES | {"attn_layer_period": 4, "attn_layer_offset": 1},
+    "a pattern": PLAIN | STATES | {"hybrid_override_pattern": "MM-M*EM-M*-M"},
     "latent": PLAIN | {"q_lora_rank": 56, "kv_lora_rank": 72, "qk_rope_head_dim": 16, "qk_nope_head_dim": 24,
                        "v_head_dim": 32},
 }  # fmt: skip

@@ -6,6 +6,7 @@ After a change that is meant, write `data/kept/texts.json` anew and read what di
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kvmodel.curves import kv_table, roofline_points
 from kvmodel.errors import CaseError
 from kvmodel.evidence import measured_points
 from kvmodel.explain import formula, guided_path, traces
+from kvmodel.hf import config_file
 from kvmodel.inputs.case import Case
 from kvmodel.memory import as_kept, levers, pool_plan
 from kvmodel.recovery.comparison import Comparison, compare_case
@@ -27,6 +29,13 @@ from tests.helpers import kept
 TRACES: tuple[Callable[[Comparison], formula.Trace], ...] = (
     traces.kv, traces.swap, traces.recompute, traces.even_rate, traces.wait_for_blocks, traces.prefill_rate,
 )  # fmt: skip
+HYBRID = Path(__file__).parents[1] / "startup_log" / "field" / "12-gdn-hybrid.json"
+ALL_CASES = CASES | {
+    "states": Case(model=config_file.read_file(str(HYBRID)).text, gpu="h100-sxm5-80gb", tp=2, tokens=20000),
+    "chunked": Case(model="llama-4-scout", gpu="h200-sxm-141gb", tp=8, tokens=20000, survival=0.3),
+    "latent": Case(model="deepseek-v3", gpu="h200-sxm-141gb", tp=8, tokens=9000, preemptions=3),
+    "nothing decodes": Case(decode_batch=0, policy="vllm-v1-offload", objective="gpu-time"),
+}
 SCHEDULERS = ("vllm-v1", "vllm-v0-swap", "sglang", "trtllm-no-evict", "wait")
 
 
@@ -113,13 +122,13 @@ def of_catalog(case: Case) -> Any:
 
 ONCE = {"path": of_path, "run": of_run, "catalog": of_catalog}
 EACH = {"formulas": of_formulas, "comparison": of_comparison, "memo": of_memo, "pool": of_pool}
-TEXTS = [*ONCE, *(f"{name}, {case}" for name in EACH for case in CASES)]
+TEXTS = [*ONCE, *(f"{name}, {case}" for name in EACH for case in ALL_CASES)]
 
 
 def said(text: str) -> Any:
     name, _, case = text.partition(", ")
     try:
-        found = (ONCE | EACH)[name](CASES[case or "default"])
+        found = (ONCE | EACH)[name](ALL_CASES[case or "default"])
     except CaseError as error:
         found = [str(error)]
     return kept.as_json(kept.flat(found))
