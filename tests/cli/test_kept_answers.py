@@ -75,6 +75,7 @@ BASES: dict[str, tuple[str, ...]] = {
     f"remedies {LOAD}": ("--objective ttft-p99", "--objective throughput", "--objective itl-p99",
                          "--engine-version 0.18.0", "--scheduler sglang"),
     f"remedies {LOAD} --model mixtral-8x7b --tp 4": (), f"remedies {LOAD} --scheduler trtllm-no-evict": (),
+    "pressure --requests 20 --num-blocks 260 --scheduler vllm-v0 --watermark 0.9": (),
     f"simulate {DATA}/oracle/stress-003.json": (),
     "figure19": (), "scenarios": (), "claims": (), "evidence": (),
     **{f"{command} --product {name}": () for command in ("rules", "dashboard")

@@ -48,6 +48,7 @@ BASES: dict[str, Server] = {
     "for others": {"usage": 0.71, "running": 30, "priority": 0.0,
                    "then": {"finished": 6013, "preemptions": 1150, "priority": 143.0}},
     "stuck": {"usage": 0.41, "running": 3, "waiting": 7, "finished": 500},
+    "one waits and none runs": {"usage": 0.0, "running": 0, "waiting": 1, "finished": 500},
     "nothing runs": {"usage": 0.0, "running": 0, "waiting": 7, "finished": 500},
     "one holds the pool": {"usage": 0.83, "running": 1, "waiting": 14, "finished": 500, "output": 300.0,
                            "then": {"output": 360.0}},
@@ -73,6 +74,7 @@ ALWAYS: dict[str, Server] = {f"{name} {value}": {name: value} for name, values i
     "turned_away": ((0, 500),), "awake": (0, 1),
 }.items() for value in values} | {
     "2 beside 8": {"running": 8, "waiting": 2}, "1 beside 9": {"running": 9, "waiting": 1},
+    "full, 2 preempted": {"usage": 0.97, "then": {"preemptions": 1002}},
     "1 beside 10": {"running": 10, "waiting": 1}, "3 beside 3": {"running": 3, "waiting": 3, "usage": 0.2},
 }  # fmt: skip
 SETTINGS: dict[str, Server] = {f"{name} {value}": {name: value} for name, values in {

@@ -38,6 +38,14 @@ SMALL = {
     },
     "a period": PLAIN | STATES | {"attn_layer_period": 4, "attn_layer_offset": 1},
     "a pattern": PLAIN | STATES | {"hybrid_override_pattern": "MM-M*EM-M*-M"},
+    "compressed": PLAIN | {
+        "compress_ratios": [0, 4, 128] * 4, "q_lora_rank": 56, "o_lora_rank": 48, "qk_rope_head_dim": 16,
+        "index_n_heads": 5, "index_head_dim": 24, "index_topk": 64,
+    },
+    "compressed, in streams": PLAIN | {
+        "compress_ratios": [0, 4, 128] * 4, "q_lora_rank": 56, "o_lora_rank": 48, "qk_rope_head_dim": 16,
+        "index_n_heads": 5, "index_head_dim": 24, "index_topk": 64, "hc_mult": 3, "o_groups": 2,
+    },
     "latent": PLAIN | {"q_lora_rank": 56, "kv_lora_rank": 72, "qk_rope_head_dim": 16, "qk_nope_head_dim": 24,
                        "v_head_dim": 32},
 }  # fmt: skip
@@ -59,7 +67,7 @@ def classes() -> list[str]:
     """Every `model_type` that some rule names."""
     table = catalog.table("hf_classes")
     named = {each for value in table.values() if isinstance(value, list) for each in value if isinstance(each, str)}
-    return sorted(named | {key for key, value in table.items() if isinstance(value, dict)})
+    return sorted(named | {"zamba"} | {key for key, value in table.items() if isinstance(value, dict)})
 
 
 def reading(config: dict[str, Any]) -> list[Any]:
@@ -106,7 +114,7 @@ def of_classes() -> dict[str, Any]:
     """For each small model, its readings and the classes that have each."""
     found: dict[str, dict[str, list[str]]] = {}
     for form, small in SMALL.items():
-        for name in classes():
+        for name in classes() if "compressed" not in form else ["deepseek_v4"]:
             line = " ".join(reading(small | {"model_type": name})[:2]).replace(name, "CLASS")
             found.setdefault(form, {}).setdefault(line, []).append(name)
     return {form: {", ".join(names): line for line, names in lines.items()} for form, lines in found.items()}

@@ -24,6 +24,12 @@ FIELD = Path(__file__).parent / "field"
 LOGS = {path.stem: path.read_text("utf-8") for path in sorted(FIELD.glob("*.log"))} | {
     name: text for name, text in vars(log_texts).items() if name.isupper() and name != "ENGINE"
 }
+REFUSAL = (
+    "ValueError: To serve at least one request with the models's max seq len ({length}), ({needed} GiB KV cache is "
+    "needed, which is larger than the available KV cache memory (0.59 GiB). Based on the available memory, the "
+    "estimated maximum model length is 12080.\n"
+)
+LOGS |= {f"12-refusal of {needed} GiB": REFUSAL.format(length=221000, needed=needed) for needed in (4.94, 5.14, 20.24)}
 NUMBER = re.compile(r"(?<![\w.:])\d[\d,]*(?:\.\d+)?(?=\s?(?:GiB|GB|MiB|tokens|x\b|blocks|,|\)|$))")
 MOST_NUMBERS = 8  # of a log
 OTHER = {"model": "llama-3.1-8b"}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kvmodel import charts
 from kvmodel.claims import figure19, scenarios
 from kvmodel.curves import kv_table, roofline_points
 from kvmodel.errors import CaseError
@@ -31,7 +32,7 @@ TRACES: tuple[Callable[[Comparison], formula.Trace], ...] = (
 )  # fmt: skip
 HYBRID = Path(__file__).parents[1] / "startup_log" / "field" / "12-gdn-hybrid.json"
 ALL_CASES = CASES | {
-    "states": Case(model=config_file.read_file(str(HYBRID)).text, gpu="h100-sxm5-80gb", tp=2, tokens=20000),
+    "states": Case(model=config_file.read_file(str(HYBRID)).text, gpu="h200-sxm-141gb", tp=2, tokens=20000),
     "chunked": Case(model="llama-4-scout", gpu="h200-sxm-141gb", tp=8, tokens=20000, survival=0.3),
     "latent": Case(model="deepseek-v3", gpu="h200-sxm-141gb", tp=8, tokens=9000, preemptions=3),
     "nothing decodes": Case(decode_batch=0, policy="vllm-v1-offload", objective="gpu-time"),
@@ -117,6 +118,8 @@ def of_catalog(case: Case) -> Any:
         "figure 19": comparison.figure19_texts(figure19.figure19()),
         "evidence": [evidence.kinds(), evidence.gaps(), evidence.gap_texts(), evidence.source_rows()],
         "errors": evidence.error_rows(measured_points.pairs()),
+        "addresses": [memo.page_address(name, case, "https://kv.example.org") for name in charts.NAMES],
+        "a chart": memo.chart_note("roofline", case),
     }
 
 
