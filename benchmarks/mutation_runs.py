@@ -28,6 +28,7 @@ IGNORED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".hypothesis", 
 MOST_BYTES = 8 * 2**30
 FIRST_S = 5.0  # of tests in the first run; each later run takes four times as much
 PORTION_S = 3.0  # of a file's tests before those of the next file
+HOLDS_WHOLE_ANSWERS = "/test_kept_"  # such tests notice most, and go next to those of the fault's package
 TRACED = 3.0  # times as long a test takes while its calls are noted
 COLLECTING_S = 0.4  # a test file's own start
 
@@ -121,7 +122,11 @@ def chosen(fault: Fault, notes: Notes, users: dict[str, set[str]], read_by: Set[
             given.update(can)
             found += [(rank, turn, one) for turn, one in enumerate(_portions(file, can, tests))]
     own = f"tests/{fault.path.split('/')[1].removesuffix('.py')}/"
-    found.sort(key=lambda each: (each[0], each[1] > 0, not each[2].file.startswith(own), each[2].seconds))
+
+    def first(one: Chosen) -> int:
+        return 0 if one.file.startswith(own) else 1 if HOLDS_WHOLE_ANSWERS in one.file else 2
+
+    found.sort(key=lambda each: (each[0], each[1] > 0, first(each[2]), each[2].seconds))
     return [one for _, _, one in found]
 
 

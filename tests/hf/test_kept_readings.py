@@ -16,6 +16,7 @@ import pytest
 from kvmodel import catalog
 from kvmodel.errors import CatalogError
 from kvmodel.hf import config_file, weight_bytes
+from kvmodel.texts import config_reading
 from tests.helpers import kept
 
 FOLDER = Path(__file__).parents[1] / "data" / "hf_configs"
@@ -110,6 +111,18 @@ def of_files() -> dict[str, Any]:
     return {name: reading(config) for name, config in FILES.items()}
 
 
+def of_page() -> dict[str, Any]:
+    """What the page says of a file."""
+    found = {name: config_file.read(FILES[name], assume_defaults=True) for name in CHANGED}
+    return {
+        name: kept.as_json(kept.flat([
+            config_reading.weights_known(one), config_reading.has_fixed_part(one), config_reading.reading_texts(one),
+            config_reading.default_texts(one), config_reading.field_rows(one),
+        ]))
+        for name, one in found.items()
+    }  # fmt: skip
+
+
 def of_classes() -> dict[str, Any]:
     """For each small model, its readings and the classes that have each."""
     found: dict[str, dict[str, list[str]]] = {}
@@ -152,6 +165,10 @@ def test_every_file_is_read_as_it_was(read: dict[str, Any]) -> None:
     assert of_files() == read["files"]
 
 
+def test_the_page_says_of_a_file_what_it_said(read: dict[str, Any]) -> None:
+    assert of_page() == read["page"]
+
+
 def test_every_class_counts_as_it_did(read: dict[str, Any]) -> None:
     assert of_classes() == read["classes"]
 
@@ -168,6 +185,6 @@ def test_a_key_makes_the_difference_that_it_made(name: str, read: dict[str, Any]
 if __name__ == "__main__":
     kept.write(
         "readings",
-        {"files": of_files(), "classes": of_classes(), "weights": of_weights()}
+        {"files": of_files(), "classes": of_classes(), "weights": of_weights(), "page": of_page()}
         | {name: of_changes(name) for name in CHANGED},
     )
