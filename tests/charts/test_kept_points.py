@@ -36,9 +36,9 @@ def drawn(figure: go.Figure) -> dict[str, Any]:
         {key: some(list(trace[key])) for key in SHOWN if key in trace and isinstance(trace[key], (tuple, np.ndarray))}
         for trace in traces
     ]
-    axes = [layout[axis] for axis in layout if axis.startswith(("xaxis", "yaxis"))]
+    axes = {name: layout[name] for name in sorted(layout) if name.startswith(("xaxis", "yaxis"))}
     return {
-        "shown": shown, "axes": [[axis.range, axis.tickvals, axis.ticktext] for axis in axes],
+        "shown": shown, "axes": {name: [axis.range, axis.tickvals, axis.ticktext] for name, axis in axes.items()},
         "lines": some([[line.x0, line.x1, line.y0, line.y1] for line in layout.shapes]),
         "notes": some([[note.x, note.y, note.text] for note in layout.annotations]),
     }  # fmt: skip
