@@ -46,7 +46,7 @@ def test_files() -> list[str]:
 
 def run(folder: Path, arguments: Iterable[str], limit_s: float, **variables: str) -> subprocess.CompletedProcess[str]:
     """Raises TimeoutExpired, with all that it started ended."""
-    environment = os.environ | {"HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}.examples"} | variables
+    environment = os.environ | {"HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}.examples", "PYTHONHASHSEED": "0"} | variables
     with subprocess.Popen(
         [*PYTHON, *FIXED, *arguments], cwd=folder, env=environment, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_bounded,
@@ -76,13 +76,12 @@ def notes_of(folder: Path, file: str, kept: Path) -> dict[str, Any]:
         for old in kept.glob(f"{file.replace('/', '.')}.*.json"):
             old.unlink()
         run(folder, [file], limit_s=1800, MUTATION_NOTES=str(path.resolve()))
-        noted = json.loads(path.read_text(encoding="utf-8"))
-        failed = [name for name, test in noted["tests"].items() if test.get("failed")]
-        if failed:  # some only when traced
-            again = run(folder, ["-rfE", *failed], limit_s=1800)
-            noted["failed"] = re.findall(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - .*)?$", again.stdout, re.MULTILINE)
-        path.write_text(json.dumps(noted), encoding="utf-8")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    noted = dict(json.loads(path.read_text(encoding="utf-8")))
+    failed = [name for name, test in noted["tests"].items() if test.get("failed")]
+    if failed:  # some only when traced, or before what the file reads was mended
+        again = run(folder, ["-rfE", *failed], limit_s=1800)
+        noted["failed"] = re.findall(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - .*)?$", again.stdout, re.MULTILINE)
+    return noted
 
 
 @dataclass(frozen=True)
