@@ -14,6 +14,7 @@ import pytest
 
 from kvmodel.cli import command_line
 from kvmodel.errors import CaseError
+from kvmodel.inputs.questions import INPUTS
 from tests.helpers import kept
 
 ROOT = Path(__file__).parents[2]
@@ -114,5 +115,15 @@ def test_a_command_answers_as_it_was_read(line: str, read: dict[str, Any], monke
     assert answers(line) == read[line]
 
 
+def of_help() -> dict[str, Any]:
+    """What each command is for, its example, and each input's words and what it is where it is left out."""
+    commands = {name: f"{one.help}: {one.example}" for name, one in command_line.COMMANDS.items()}
+    return {"commands": commands, "inputs": {name: f"{one.help}: {one.default}" for name, one in INPUTS.items()}}
+
+
+def test_the_help_says_what_it_said(read: dict[str, Any]) -> None:
+    assert of_help() == read["help"]
+
+
 if __name__ == "__main__":
-    kept.write("answers", {line: answers(line) for line in BASES})
+    kept.write("answers", {line: answers(line) for line in BASES} | {"help": of_help()})
