@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import os
@@ -12,12 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.mutation_sites import MODULE, Fault
+from benchmarks.mutation_sites import MODULE, Fault, functions
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "benchmarks.mutation_map", "--tb=no", "-q"]
@@ -26,6 +27,9 @@ NOT_RUN = ("browser", "hosting", "test_run.py", "test_mutations.py", "test_mutat
 IGNORED = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".hypothesis", ".*_cache", "build", "dist")
 MOST_BYTES = 8 * 2**30
 FIRST_S = 5.0  # of tests in the first run; each later run takes four times as much
+PORTION_S = 3.0  # of a file's tests before those of the next file
+HOLDS_WHOLE_ANSWERS = "/test_kept_"  # such tests notice most, and go next to those of the fault's package
+TRACED = 3.0  # times as long a test takes while its calls are noted
 COLLECTING_S = 0.4  # a test file's own start
 
 Notes = dict[str, dict[str, Any]]  # test file -> what `benchmarks.mutation_map` wrote of it
@@ -42,7 +46,7 @@ def test_files() -> list[str]:
 
 def run(folder: Path, arguments: Iterable[str], limit_s: float, **variables: str) -> subprocess.CompletedProcess[str]:
     """Raises TimeoutExpired, with all that it started ended."""
-    environment = os.environ | {"HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}.examples"} | variables
+    environment = os.environ | {"HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}.examples", "PYTHONHASHSEED": "0"} | variables
     with subprocess.Popen(
         [*PYTHON, *FIXED, *arguments], cwd=folder, env=environment, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=_bounded,
@@ -72,13 +76,12 @@ def notes_of(folder: Path, file: str, kept: Path) -> dict[str, Any]:
         for old in kept.glob(f"{file.replace('/', '.')}.*.json"):
             old.unlink()
         run(folder, [file], limit_s=1800, MUTATION_NOTES=str(path.resolve()))
-        noted = json.loads(path.read_text(encoding="utf-8"))
-        failed = [name for name, test in noted["tests"].items() if test.get("failed")]
-        if failed:  # some only when traced
-            again = run(folder, ["-rfE", *failed], limit_s=1800)
-            noted["failed"] = re.findall(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - .*)?$", again.stdout, re.MULTILINE)
-        path.write_text(json.dumps(noted), encoding="utf-8")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    noted = dict(json.loads(path.read_text(encoding="utf-8")))
+    failed = [name for name, test in noted["tests"].items() if test.get("failed")]
+    if failed:  # some only when traced, or before what the file reads was mended
+        again = run(folder, ["-rfE", *failed], limit_s=1800)
+        noted["failed"] = re.findall(r"^(?:FAILED|ERROR) (\S+?::.*?)(?: - .*)?$", again.stdout, re.MULTILINE)
+    return noted
 
 
 @dataclass(frozen=True)
@@ -90,28 +93,55 @@ class Chosen:
     seconds: float
 
 
-def chosen(fault: Fault, notes: Notes, users: dict[str, set[str]]) -> list[Chosen]:
-    """The tests that run the fault's function: those of its package first, then the cheapest.
+def chosen(fault: Fault, notes: Notes, users: dict[str, set[str]], read_by: Set[str] = frozenset()) -> list[Chosen]:
+    """The tests that run the fault's function: of each file the cheapest first, those of its package before others'.
 
-    Of a fault at import: the tests that run any function of its module, or of one that imports it.
+    Of a fault at import: first the tests that run a function of `read_by`, which read what is assigned there; then
+    those that run any function of its module, or of one that imports it.
     """
     paths = {fault.path, *users.get(fault.path, ())}
 
-    def runs(functions: Iterable[str]) -> bool:
-        if fault.scope != MODULE:
-            return f"{fault.path}:{fault.scope}" in functions
+    def of_users(functions: Iterable[str]) -> bool:
         named = (name.partition(":") for name in functions)
         return any(path in paths and function != MODULE for path, _, function in named)
 
+    def of_readers(functions: Iterable[str]) -> bool:
+        return not read_by.isdisjoint(functions)
+
+    def of_itself(functions: Iterable[str]) -> bool:
+        return f"{fault.path}:{fault.scope}" in functions
+
     found = []
-    for file, noted in notes.items():
-        tests = {name: test for name, test in noted["tests"].items() if name not in noted.get("failed", ())}
-        shared = fault.scope != MODULE and runs(noted["shared"])
-        can = [name for name, test in tests.items() if shared or runs(test.get("ran", ()))]
-        if can:
-            found.append(Chosen(file, tuple(can), COLLECTING_S + sum(tests[name]["seconds"] for name in can)))
+    given: set[str] = set()
+    for rank, runs in enumerate([of_readers, of_users] if fault.scope == MODULE else [of_itself]):
+        for file, noted in notes.items():
+            tests = {name: test for name, test in noted["tests"].items() if name not in noted.get("failed", ())}
+            shared = runs is not of_users and runs(noted["shared"])
+            can = [name for name, test in tests.items() if name not in given and (shared or runs(test.get("ran", ())))]
+            given.update(can)
+            found += [(rank, turn, one) for turn, one in enumerate(_portions(file, can, tests))]
     own = f"tests/{fault.path.split('/')[1].removesuffix('.py')}/"
-    return sorted(found, key=lambda one: (not one.file.startswith(own), one.seconds))
+
+    def first(one: Chosen) -> int:
+        return 0 if one.file.startswith(own) else 1 if HOLDS_WHOLE_ANSWERS in one.file else 2
+
+    found.sort(key=lambda each: (each[0], each[1] > 0, first(each[2]), each[2].seconds))
+    return [one for _, _, one in found]
+
+
+def _portions(file: str, can: list[str], tests: dict[str, Any]) -> Iterator[Chosen]:
+    """The tests of a file in portions of some seconds, the cheapest first."""
+    portion: list[str] = []
+    seconds = COLLECTING_S
+    for name in sorted(can, key=lambda name: tests[name]["seconds"]):
+        takes = tests[name]["seconds"] / TRACED
+        if portion and seconds + takes > PORTION_S:
+            yield Chosen(file, tuple(portion), seconds)
+            portion, seconds = [], COLLECTING_S
+        portion.append(name)
+        seconds += takes
+    if portion:
+        yield Chosen(file, tuple(portion), seconds)
 
 
 def whole(file: str, notes: Notes) -> list[Chosen]:
@@ -131,6 +161,34 @@ def users() -> dict[str, set[str]]:
                         file = f"{module.replace('.', '/')}.py"
                         found.setdefault(file, set()).add(path.relative_to(ROOT).as_posix())
     return found
+
+
+def read_by(fault: Fault) -> set[str]:
+    """Functions of the model that read what a fault at import assigns: a constant, or a field of a class."""
+    assigned = {
+        name
+        for node in ast.walk(ast.parse((ROOT / fault.path).read_bytes()))
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.lineno <= fault.line <= (node.end_lineno or 0)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in _names(target)
+    }
+    return {function for function, names in _names_by_function() if names & assigned}
+
+
+@functools.cache
+def _names_by_function() -> list[tuple[str, set[str]]]:
+    return [
+        (f"{path.relative_to(ROOT).as_posix()}:{scope}", _names(node))
+        for path in sorted((ROOT / "kvmodel").rglob("*.py"))
+        for node, scope in functions(ast.parse(path.read_bytes()), MODULE)
+    ]
+
+
+def _names(node: ast.AST) -> set[str]:
+    nodes = list(ast.walk(node))
+    return {one.id for one in nodes if isinstance(one, ast.Name)} | {
+        one.attr for one in nodes if isinstance(one, ast.Attribute)
+    }
 
 
 def outcome(fault: Fault, folder: Path, notes: Notes, can: list[Chosen], budget_s: float) -> str:
@@ -181,7 +239,7 @@ def _noticed(folder: Path, batch: list[Chosen], known: list[str]) -> str:
         choice.flush()
         try:
             arguments = ["-x", "-rfE", *(one.file for one in batch)]
-            done = run(folder, arguments, limit_s=30 + 6 * seconds, MUTATION_CHOICE=choice.name,
+            done = run(folder, arguments, limit_s=30 + 6 * TRACED * seconds, MUTATION_CHOICE=choice.name,
                        PYTHONDONTWRITEBYTECODE="1")  # fmt: skip
         except subprocess.TimeoutExpired:
             return "hangs"

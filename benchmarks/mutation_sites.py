@@ -169,18 +169,19 @@ def scope_at(source: bytes, line: int) -> str:
     """The qualified name of the innermost function around a line, or that of the module."""
     found = [
         (node.lineno, scope)
-        for node, scope in _functions(ast.parse(source), MODULE)
+        for node, scope in functions(ast.parse(source), MODULE)
         if node.lineno <= line <= (node.end_lineno or 0)
     ]
     return max(found, default=(0, MODULE))[1]
 
 
-def _functions(node: ast.AST, scope: str) -> Iterator[tuple[ast.FunctionDef, str]]:
+def functions(node: ast.AST, scope: str) -> Iterator[tuple[ast.FunctionDef, str]]:
+    """All functions below a node with their qualified names."""
     for child in ast.iter_child_nodes(node):
         inner = _inner(child, scope)
         if isinstance(child, ast.FunctionDef):
             yield child, inner
-        yield from _functions(child, inner)
+        yield from functions(child, inner)
 
 
 def _inner(node: ast.AST, scope: str) -> str:

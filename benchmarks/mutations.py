@@ -170,7 +170,7 @@ def tried(
 
     def one(fault: Fault, folder: Path) -> str:
         file = named.get(fault.kind)
-        can = runs.whole(file, notes) if file else runs.chosen(fault, notes, users)
+        can = runs.whole(file, notes) if file else runs.chosen(fault, notes, users, runs.read_by(fault))
         return runs.outcome(fault, folder, notes, can, budget_s)
 
     survivors, counts = [], Counter[tuple[str, bool]]()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import mutations
-from benchmarks.mutation_runs import Chosen, chosen
+from benchmarks.mutation_runs import Chosen, chosen, read_by
 from benchmarks.mutation_sites import MODULE, Fault, faults, scope_at
 
 SOURCE = '''
@@ -83,13 +83,37 @@ def test_the_tests_that_can_notice_a_fault() -> None:
                               "tests": {"d::1": {"seconds": 1.0, "ran": ["kvmodel/z.py:user"]}}},
     }  # fmt: skip
 
-    def of(scope: str) -> list[Chosen]:
-        return chosen(
-            Fault("kvmodel/x/y.py", 1, scope, "constant", 0, 1, ""), notes, {"kvmodel/x/y.py": {"kvmodel/z.py"}}
-        )
+    def of(scope: str, *read_by: str) -> list[Chosen]:
+        fault = Fault("kvmodel/x/y.py", 1, scope, "constant", 0, 1, "")
+        return chosen(fault, notes, {"kvmodel/x/y.py": {"kvmodel/z.py"}}, set(read_by))
 
     assert [(one.file, one.tests) for one in of("of")] == [
         ("tests/x/test_b.py", ("b::1",)), ("tests/other/test_a.py", ("a::1",)),
     ]  # fmt: skip
     assert [one.file for one in of(MODULE)] == ["tests/x/test_d.py", "tests/other/test_a.py"]
+    assert [one.file for one in of(MODULE, "kvmodel/x/y.py:of")] == [
+        "tests/x/test_b.py", "tests/other/test_a.py", "tests/x/test_d.py",
+    ]  # fmt: skip
     assert of("unknown") == []
+
+
+def test_of_a_file_the_cheapest_tests_go_before_those_of_other_files_and_the_rest_after() -> None:
+    run = {"ran": ["kvmodel/x/y.py:of"]}
+    notes = {
+        "tests/x/test_b.py": {
+            "shared": [],
+            "tests": {"b::slow": {"seconds": 9.0} | run, "b::1": {"seconds": 1.0} | run},
+        },
+        "tests/other/test_a.py": {"shared": [], "tests": {"a::1": {"seconds": 2.0} | run}},
+    }
+    order = chosen(Fault("kvmodel/x/y.py", 1, "of", "constant", 0, 1, ""), notes, {})
+    assert [one.tests for one in order] == [("b::1",), ("a::1",), ("b::slow",)]
+
+
+def test_who_reads_what_a_fault_changes_at_import() -> None:
+    path = "kvmodel/diagnosis/causes.py"
+    source = (mutations.ROOT / path).read_bytes()
+    line = source[: source.index(b"\nOTHER_REASONS")].count(b"\n") + 2
+    assert read_by(Fault(path, line, MODULE, "constant", 0, 1, "")) == {
+        f"{path}:other_reasons", "kvmodel/diagnosis/promql.py:preemptions_of",
+    }  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from kvmodel import catalog
 from kvmodel.catalog import weights
+from kvmodel.errors import CatalogError
 from kvmodel.hf import config_file
 from kvmodel.memory.gpu_memory import active_intermediate_size
 from kvmodel.recovery import resolve
@@ -100,3 +101,29 @@ def test_a_class_without_a_check_says_so():
     )
     assert short.parameters is None
     assert any("not counted" in note for note in short.notes)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "num_nextn_predict_layers", "num_mtp_layers", "n_shared_experts", "num_experts", "num_local_experts",
+        "n_routed_experts", "first_k_dense_replace", "moe_intermediate_size", "sliding_window", "num_kv_shared_layers",
+        "q_lora_rank", "kv_lora_rank", "attn_layer_offset", "shared_expert_intermediate_size",
+    ],
+)  # fmt: skip
+def test_nought_of_what_a_model_may_have_is_as_if_the_file_did_not_name_it(key):
+    plain, named = config_file.read(LLAMA), config_file.read(LLAMA | {key: 0})
+    assert (named.text, named.parameters) == (plain.text, plain.parameters)
+
+
+@pytest.mark.parametrize("pattern", ["M*-x", "", 5, ["M", "*"], None])
+def test_a_pattern_of_layers_is_of_its_letters(pattern):
+    config = LLAMA | {"num_hidden_layers": 4, "hybrid_override_pattern": pattern}
+    if pattern is None:
+        assert (
+            config_file.read(config).model.kv_layers
+            == config_file.read(LLAMA | {"num_hidden_layers": 4}).model.kv_layers
+        )
+    else:
+        with pytest.raises(CatalogError, match="hybrid_override_pattern"):
+            config_file.read(config)

@@ -50,6 +50,12 @@ def test_what_a_visitor_gave_is_no_formula(text: str) -> None:
     assert read_csv(table_files.as_csv(["a"], [[text]]))[1] == [shown], "of the model's own cells none is changed"
 
 
+def test_a_file_s_cells_are_the_model_s_own_unless_they_are_said_to_be_foreign() -> None:
+    rows = [["=1+2"]]
+    assert read_csv(table_files.content(".csv", ["a"], rows))[1] == ["=1+2"]
+    assert read_csv(table_files.content(".csv", ["a"], rows, foreign=True))[1] == ["'=1+2"]
+
+
 @pytest.mark.parametrize("text", ["-5", "+1.5e3", "a=b", "", "'=1"])
 def test_a_number_or_a_word_of_a_visitor_stays_as_it_is(text: str) -> None:
     assert read_csv(table_files.as_csv(["a", "b"], [[text, "x"]], foreign=True))[1] == [text, "x"]

@@ -1,5 +1,7 @@
 """The GPU's and the host's blocks by hand: what is taken first, what can still be found."""
 
+import random
+
 import pytest
 
 from kvmodel.scheduler.pools import BlockPool, HostPool
@@ -108,3 +110,53 @@ def test_a_host_tier_never_holds_more_than_it_has(blocks):
     assert host.store(0, 5) == blocks
     assert host.store(1, 5) == blocks
     assert host.free == 0
+
+
+class PlainPool:
+    """Every free block on its own, next to be taken first: None, or its owner and position."""
+
+    def __init__(self, blocks):
+        self.queue = [None] * blocks
+
+    def take(self, blocks):
+        del self.queue[:blocks]
+
+    def release(self, owner, blocks, cached_blocks, *, returns):
+        self.queue = [None] * (blocks - cached_blocks) + self.queue
+        if not returns:
+            self.queue = ["nobody's" if block is not None and block[0] == owner else block for block in self.queue]
+        tail_first = reversed(range(cached_blocks))
+        self.queue += [(owner, position) if returns else "nobody's" for position in tail_first]
+
+    def cached(self, owner):
+        return next(position for position in range(len(self.queue) + 1) if (owner, position) not in self.queue)
+
+    def reuse(self, owner, most):
+        count = min(self.cached(owner), most)
+        for position in range(count):
+            self.queue.remove((owner, position))
+        return count
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_counts_of_chains_are_those_of_single_blocks(seed):
+    choose = random.Random(seed)
+    pool, plain = BlockPool(20), PlainPool(20)
+    held = {}
+    for _ in range(60):
+        owner = choose.randrange(4)
+        if owner in held:
+            blocks, again = held.pop(owner), choose.random() < 0.8
+            cached = choose.randint(0, blocks)
+            for one in (pool, plain):
+                one.release(owner, blocks, cached, returns=again)
+        else:
+            most = choose.randint(0, 8)
+            found = pool.reuse(owner, most)
+            assert found == plain.reuse(owner, most)
+            more = choose.randint(0, min(6, pool.free))
+            held[owner] = found + more
+            for one in (pool, plain):
+                one.take(more)
+        assert pool.free == len(plain.queue)
+        assert [pool.cached(each) for each in range(4)] == [plain.cached(each) for each in range(4)]
