@@ -9,6 +9,8 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hosting.pace import Pace
+
 LONGEST_PATH = 2_000
 LONGEST_BODY_S = 30.0  # the largest file at 2.4 Mbit/s
 MESSAGES_AT_ONCE, MESSAGES_PER_S = 10, 4  # of one visitor; a control sends one when it is let go
@@ -56,16 +58,11 @@ def paced(receive: Receive) -> Receive:
 
     Each may ask for a run of a page, and a run takes the others' time: 200 at once kept all of them waiting for 15 s.
     """
-    left, seen_s = float(MESSAGES_AT_ONCE), time.monotonic()
+    pace = Pace(at_once=MESSAGES_AT_ONCE, per_s=MESSAGES_PER_S)
 
     async def one() -> Message:
-        nonlocal left, seen_s
         message = await receive()
-        now_s = time.monotonic()
-        left = min(MESSAGES_AT_ONCE, left + (now_s - seen_s) * MESSAGES_PER_S) - 1
-        seen_s = now_s
-        if left < 0:
-            await asyncio.sleep(-left / MESSAGES_PER_S)
+        await asyncio.sleep(pace.use("", 1, time.monotonic()))
         return message
 
     return one

@@ -18,15 +18,15 @@ LONGEST_TURN_S = 0.25  # a page takes a fifth of that; a question to another ser
 # Of an address, seconds of the processor: a reader who moves an input each second takes 0.06 a second.
 AT_ONCE_S, PER_S = 0.5, 0.3
 OTHERS_S = 2.0  # others are there that had a turn within so long
-LOOK_S = 0.05
+LONGEST_REST_S = 0.5  # then it looks again whether others are there
 
 
 class Turn:
     """What one thread has at a time; who keeps it too long goes on beside the next one.
 
     Those of one address have it in the order of asking; of several addresses each has it once before one has it again.
-    And while there are several, each rests after it has used its share: a page that waits for nobody's end still has
-    to wait for the page under way, and to share the interpreter with what is sent of the one before.
+    And while there are several, each rests after it has used its share: in the order of asking alone, the others would
+    wait for the page under way each time, and share the interpreter with the sending of the one before.
     """
 
     def __init__(self, longest_s: float = LONGEST_TURN_S) -> None:
@@ -46,8 +46,8 @@ class Turn:
 
     @contextmanager
     def taken(self, address: str = "") -> Iterator[None]:
-        while self._rests(address, time.monotonic()):
-            time.sleep(LOOK_S)
+        while rest_s := self._rest_s(address, time.monotonic()):
+            time.sleep(min(rest_s, LONGEST_REST_S))
         self._take(address)
         begun_s = time.thread_time()
         try:
@@ -84,10 +84,10 @@ class Turn:
             self._choose()
         self._mine.lock, self._mine.address = mine, address
 
-    def _rests(self, address: str, now_s: float) -> bool:
-        """Whether it used more than its share, while others are there."""
+    def _rest_s(self, address: str, now_s: float) -> float:
+        """For how long it used more than its share, while others are there."""
         others = any(now_s - last_s < OTHERS_S for other, last_s in self._last_s.copy().items() if other != address)
-        return others and self._share.above_s(address, now_s) > 0
+        return self._share.above_s(address, now_s) if others else 0.0
 
     def _note(self, address: str, used_s: float, now_s: float) -> None:
         with self._lines_are_changed:

@@ -26,9 +26,11 @@ from kvmodel.recovery.comparison import compare_case
 from kvmodel.simulation import remedy_rungs
 from kvmodel.simulation.load_curve import Objective
 from kvmodel.simulation.remedy_rungs import Server
+from kvmodel.simulation.results import Results
 from kvmodel.simulation.servers import Demand, Pressure
-from kvmodel.simulation.simulate import Engine
+from kvmodel.simulation.simulate import Engine, simulate
 from kvmodel.simulation.step_clock import StepTimes
+from kvmodel.simulation.workload import Workload
 from kvmodel.sweeps import row_results
 from tests.helpers import caches
 from tests.helpers.replicas import in_a_loop
@@ -66,6 +68,13 @@ DEMANDS = varied(
     {"workload": "retrieval", "requests": 21, "seed": 1, "requests_per_s": 20.0, "burstiness": 0.5, "clients": 8},
 )
 TIGHT = Engine(num_blocks=900)
+
+
+def shorter(case: Case, workload: Workload, engine: Engine) -> Results:
+    """Another way to work a run out."""
+    return simulate(case, workload, engine, every_s=2.0)
+
+
 ENGINES = varied(
     TIGHT,
     {"scheduler": "wait", "num_blocks": 700, "utilization": 0.8, "max_num_seqs": 4, "watermark": 0.1,
@@ -132,9 +141,10 @@ INPUTS: dict[str, list[tuple[Any, ...]]] = {
         "vllm:gpu_cache_usage_perc", "vllm:kv_cache_usage_perc", "vllm:num_preemptions", "vllm:num_preemptions_total"
     ),
     "kvmodel/simulation/servers.py:cached_results": [
-        *((case, SMALL, TIGHT) for case in CASES),
-        *((CASES[0], demand, TIGHT) for demand in DEMANDS),
-        *((CASES[0], SMALL, engine) for engine in ENGINES),
+        *((case, SMALL, TIGHT, simulate) for case in CASES),
+        *((CASES[0], demand, TIGHT, simulate) for demand in DEMANDS),
+        *((CASES[0], SMALL, engine, simulate) for engine in ENGINES),
+        (CASES[0], SMALL, TIGHT, shorter),
     ],
     "kvmodel/simulation/servers.py:curves": each(*SERVERS),
     "kvmodel/units.py:_scaled": [

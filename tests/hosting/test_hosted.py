@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from pathlib import Path
@@ -162,6 +163,23 @@ def test_the_largest_scrape_that_a_page_takes_may_be_uploaded(replica: Replica) 
     answer.read()
     connection.close()
     assert answer.status == 403, "no session of that name: the app itself has answered"
+
+
+def test_one_drawing_at_a_time_on_the_machine() -> None:
+    """As between two replicas: each opens the file for itself."""
+    order: list[str] = []
+
+    def other() -> None:
+        with by_address.alone_on_this_machine():
+            order.append("second")
+
+    thread = threading.Thread(target=other)
+    with by_address.alone_on_this_machine():
+        thread.start()
+        thread.join(0.1)
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
 
 
 class TestChartsByAddress:

@@ -12,6 +12,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetStates
 
 from benchmarks.pages import asked, received
 from hosting import messages
+from hosting.pace import Pace
 from tests.helpers.replicas import ANSWER_S, Replica, cookie_of, in_a_loop, opened, run_script, session_of
 
 
@@ -111,38 +112,19 @@ def test_the_first_message_has_to_come_in_time(monkeypatch: pytest.MonkeyPatch) 
         async def keep(message: Any) -> None:
             sent.append(message)
 
-        return await messages.taken(silent, keep, dict, messages.Pace(), "a")(), sent
+        return await messages.taken(
+            silent, keep, dict, Pace(at_once=messages.AT_ONCE_BYTES, per_s=messages.BYTES_PER_S), "a"
+        )(), sent
 
     message, sent = in_a_loop(one())
     assert message["type"] == "websocket.disconnect"
     assert sent == [{"type": "websocket.close", "code": 1001}]
 
 
-def test_the_pace_of_an_address() -> None:
-    pace, at_once, a_second = messages.Pace(), messages.AT_ONCE_BYTES, messages.BYTES_PER_S
-    assert pace.wait_s("a", at_once, 100.0) == 0.0, "as much at once waits for nothing"
-    assert pace.wait_s("b", at_once, 100.0) == 0.0, "another address has its own"
-    assert pace.wait_s("a", a_second // 2, 100.0) == pytest.approx(0.5)
-    assert pace.wait_s("a", a_second // 2, 100.5) == pytest.approx(0.5)
-    assert pace.wait_s("b", a_second, 101.0) == 0.0, "as much comes back in a second"
-    pace.forget(101.0)
-    assert pace.wait_s("a", a_second, 101.0) == pytest.approx(1.0), "who has no rest is not forgotten"
-
-
-def test_who_has_rested_is_forgotten() -> None:
-    pace = messages.Pace()
-    for address in "abc":
-        pace.wait_s(address, 10, 100.0)
-    pace.forget(100.0)
-    assert len(pace._paid_until_s) == 3
-    pace.forget(100.1)
-    assert not pace._paid_until_s
-
-
 def test_every_message_is_paced(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for: list[tuple[str, int]] = []
-    pace = messages.Pace()
-    monkeypatch.setattr(pace, "wait_s", lambda address, size_bytes, now_s: asked_for.append((address, size_bytes)) or 0)
+    pace = Pace(at_once=messages.AT_ONCE_BYTES, per_s=messages.BYTES_PER_S)
+    monkeypatch.setattr(pace, "use", lambda address, size_bytes, now_s: asked_for.append((address, size_bytes)) or 0)
     refused, taken = BackMsg(clear_cache=True), BackMsg(app_heartbeat=True)
     contents = [each.SerializeToString() for each in (refused, taken)]
 

@@ -1,19 +1,25 @@
-"""Large texts are read in a process of their own: the same answer, the same refusals, and an end in time."""
+"""Work in a process of its own: the same answer, the same refusals, and an end in time."""
 
 from __future__ import annotations
 
 import os
 import pickle
 import signal
+import time
+from typing import Any
 
 import pytest
 
 from explorer import aside
+from explorer.sections.simulated import FEW_REQUESTS, simulated
 from kvmodel import words
 from kvmodel.diagnosis import from_scrapes
 from kvmodel.diagnosis.served import ServerFacts
 from kvmodel.errors import CaseError
+from kvmodel.inputs.case import Case
 from kvmodel.metrics import samples
+from kvmodel.simulation.simulate import Engine, simulate
+from kvmodel.simulation.workload import by_name
 from tests.helpers.works import crashing, failing, greedy, here, refusing, said, sleeping
 from tests.test_words import KOREAN
 
@@ -90,3 +96,25 @@ def test_it_ends_with_the_one_that_started_it() -> None:
     assert parent.stdin
     parent.stdin.close()
     assert parent.wait(10) == 0
+
+
+def test_it_ends_where_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aside, "IDLE_S", 0.05)
+    reading, writing = os.pipe()
+    with open(reading, "rb") as orders, open(os.devnull, "wb") as answers, open(writing, "wb"):
+        begun_s = time.monotonic()
+        aside.serve(orders, answers)
+        assert time.monotonic() - begun_s < 10
+
+
+def test_a_long_simulation_is_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere: list[Any] = []
+    result_of = aside.result_of
+    monkeypatch.setattr(aside, "result_of", lambda work, *given: elsewhere.append(work) or result_of(work, *given))
+    for requests in (FEW_REQUESTS, FEW_REQUESTS + 1):
+        load = by_name("chat", requests, seed=3)
+        results = simulated(Case(), load, Engine(num_blocks=2000))
+        assert results.totals(slo_ttft_s=1, slo_tpot_s=1) == simulate(Case(), load, Engine(num_blocks=2000)).totals(
+            slo_ttft_s=1, slo_tpot_s=1
+        )
+    assert elsewhere == [simulate]
