@@ -8,6 +8,7 @@ Times are of the processor, without tracemalloc; the peak is that of each tenth 
 """
 
 import argparse
+import gzip
 import json
 import random
 import sys
@@ -54,7 +55,7 @@ def running(number: int) -> dict[str, str]:
 
 def seeds(kind: str, more: list[Path]) -> Seeds:
     """What is damaged, of a kind."""
-    if kind == "trt json":
+    if kind.endswith("trt json"):
         steps = [trtllm_json.iteration(number, rank=number % 3) for number in range(9)]
         pages = [trtllm_json.FIELD, json.dumps(steps[:1]), json.dumps(steps)]
         return [(f"page {number}", page.encode()) for number, page in enumerate(pages)]
@@ -97,11 +98,15 @@ def inputs(kind: str, from_seeds: Seeds, count: int, draw: random.Random) -> Ite
     """Inputs by the name of their seed; of two scrapes, mostly of one server, one is damaged or both."""
     for _ in range(count):
         name, content = draw.choice(from_seeds)
-        pages = [mutant(content, draw, FORMS.get(kind, ""))]
-        if kind == "two scrapes":
+        form = FORMS.get(kind, "")
+        pages = [mutant(content, draw, form)]
+        if kind.startswith("two"):
             other = draw.choice(from_seeds)[1] if draw.random() < 0.1 else content
-            pages.append(mutant(other, draw, "") if draw.random() < 0.5 else other)
+            pages.append(mutant(other, draw, form) if draw.random() < 0.5 else other)
             draw.shuffle(pages)
+        if kind == "gzip":
+            packed = gzip.compress(pages[0] if draw.random() < 0.5 else content, mtime=0)
+            pages = [mutant(packed, draw, form) if draw.random() < 0.5 else packed]
         yield name, tuple(pages)
 
 
