@@ -113,12 +113,12 @@ def of_link(content: bytes) -> str:
 
 
 ENTRANCES: dict[str, Callable[..., str]] = {
-    "scrape": of_scrapes, "two scrapes": of_scrapes, "trt json": of_scrapes, "two trt json": of_scrapes,
-    "gzip": of_scrapes, "running": of_scrapes,
+    "scrape": of_scrapes, "two scrapes": of_scrapes, "trt json": of_scrapes,
+    "two trt json": of_scrapes, "gzip": of_scrapes, "running": of_scrapes,
     "start-up": of_log, "config": of_config, "simulate": of_simulation, "trace": of_trace, "rows": of_table,
     "measured": of_measured, "link": of_link,
 }  # fmt: skip
 FORMS = {
-    "trt json": "JSON", "two trt json": "JSON", "config": "JSON", "simulate": "JSON", "trace": "table", "rows": "cases", "measured": "table",
-    "link": "link",
+    "trt json": "JSON", "two trt json": "JSON", "config": "JSON", "simulate": "JSON", "trace": "table", "rows": "cases",
+    "measured": "table", "link": "link",
 }  # fmt: skip

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from kvmodel.hf import config_file
-from kvmodel.hf.fields import ConfigRefused
+from kvmodel.hf.fields import ConfigRefused, Fields
 from kvmodel.memory import kv_cache
 
 LLAMA = {
@@ -311,3 +311,48 @@ def test_more_parameters_than_any_model_has_are_doubted():
 
 def test_the_widest_head_is_taken():
     assert growth(model({"head_dim": 8192})) == 4 * HEAD * 128
+
+
+@pytest.mark.parametrize(
+    ("names", "most"),
+    [
+        ("head_dim v_head_dim linear_key_head_dim mamba_headdim mamba_d_head attention_head_size kv_channels", 8192),
+        ("kv_lora_rank mamba_dt_rank time_step_rank mamba_d_state ssm_state_size state_size head_size d_kv", 8192),
+        ("num_attention_heads num_key_value_heads kv_n_heads linear_num_value_heads n_groups mamba_ngroups", 8192),
+        ("num_attention_groups mamba_n_groups index_n_heads n_mamba_heads", 8192),
+        ("conv_kernel linear_conv_kernel_dim mamba_d_conv conv_L_cache conv1d_width mamba_expand", 1024),
+        ("hidden_size intermediate_size vocab_size num_experts lru_width", 10_000_000),
+    ],
+)
+def test_the_most_of_a_dimension_goes_by_its_name(names: str, most: int) -> None:
+    for name in names.split():
+        assert Fields({name: most}, "").whole(name) == most
+        with pytest.raises(ConfigRefused, match=f"^{name}: '{most + 1}' given; allowed: .* to {most:,}$"):
+            Fields({name: most + 1}, "").whole(name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"linear_num_key_heads": 3}, "linear_num_key_heads: '3' given; allowed: a number that divides the 32 heads"),
+        ({"linear_num_key_heads": 64}, "linear_num_key_heads: '64' given; allowed: a number that divides the 32 heads"),
+        ({"linear_num_key_heads": 32}, ""),
+    ],
+)
+def test_heads_of_a_state_are_shared_out_evenly(changes: dict[str, int], sentence: str) -> None:
+    states = {
+        "model_type": "qwen3_next", "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+        "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_conv_kernel_dim": 4, "full_attention_interval": 4,
+    }  # fmt: skip
+    try:
+        model(states | changes, assume_defaults=True)
+        said = ""
+    except ConfigRefused as refusal:
+        said = str(refusal)
+    assert said.startswith(sentence)
+    assert bool(said) == bool(sentence), said
+
+
+def test_heads_of_a_layers_own_section_are_named_there() -> None:
+    with pytest.raises(ConfigRefused, match=r"^attn_config.kv_n_heads: '3' given; allowed: .* the 8 attention heads"):
+        model({"model_type": "dbrx", "attn_config": {"kv_n_heads": 3}}, assume_defaults=True)

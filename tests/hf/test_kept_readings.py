@@ -93,15 +93,23 @@ def other(value: Any) -> Any:
     return value[1:] if isinstance(value, (list, str)) else None
 
 
+def odd(value: Any) -> Any:
+    """Of another type."""
+    if isinstance(value, (list, dict)):
+        return "x"
+    return [7] if isinstance(value, str) or value is None else {}
+
+
 def changes(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The file without each of its keys, and with another value there; of a nested section, its keys too."""
+    """The file without each of its keys, with another value there, with an odd one; of a nested section too."""
     found: dict[str, dict[str, Any]] = {}
     inner = next((key for key in ("text_config", "llm_config") if isinstance(config.get(key), dict)), None)
     section = config[inner] if inner else config
     for key, value in section.items():
         if key in ABOUT:
             continue
-        for name, one in ((f"without {key}", {}), (f"other {key}", {key: other(value)})):
+        forms = {f"without {key}": {}, f"other {key}": {key: other(value)}, f"odd {key}": {key: odd(value)}}
+        for name, one in forms.items():
             changed = {name: old for name, old in section.items() if name != key} | one
             found[name] = config | {inner: changed} if inner else changed
     return found
