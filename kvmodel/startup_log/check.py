@@ -28,6 +28,7 @@ __all__ = ["Finding", "Named", "check", "consistent", "implied_bytes_per_token",
 
 ABOVE_ZERO = ("total_bytes", "usable_bytes", "weight_bytes", "key_bytes", "value_bytes", "host_bytes")
 FROM_ONE = ("tp", "pp", "dp", "block_tokens", "max_model_len", "max_num_seqs")
+SHARES = ("utilization", "mem_fraction")
 UTILIZATION_ROUNDING = 0.005
 BUDGET_ROUNDING_BYTES = 0.06 * GIB  # five printed figures of 0.01 GiB, and what the driver holds
 
@@ -59,7 +60,7 @@ def check(log: LogValues, model: Named | None = None, *, bytes_per_token: float 
 
 
 def impossible(log: LogValues) -> list[Finding]:
-    """Figures that no engine can have: a size below zero, a number of ranks or tokens of a block that is zero.
+    """Figures that no engine can have: a size below zero, no rank, a block without tokens, more than all memory.
 
     An engine that prints a pool below zero ends there; with tokens beside it the two are not of one start.
     """
@@ -70,6 +71,8 @@ def impossible(log: LogValues) -> list[Finding]:
     means = say("no engine runs with this")
     rows = [(name, gib(getattr(log, name)), say("more than 0")) for name in sizes]
     rows += [(name, "0", say("1 or more")) for name in counts]
+    shares = {name: getattr(log, name) for name in SHARES if getattr(log, name) is not None}
+    rows += [(name, f"{share:g}", say("more than 0 and up to 1")) for name, share in shares.items() if not 0 < share <= 1]
     return [Finding(name, printed, means, expected=expected, agrees=False) for name, printed, expected in rows]
 
 

@@ -214,6 +214,8 @@ POOL = "GPU KV cache size: 31,232 tokens\n"
         ("Available KV cache memory: -1.5 GiB", "pool_bytes"), ("Available KV cache memory: 0.00 GiB", "pool_bytes"),
         ("total_gpu_memory=-15.1 GiB", "total_bytes"), ("tensor_parallel_size=0", "tp"),
         ("pipeline_parallel_size=0", "pp"), ("block_size=0", "block_tokens"), ("max_num_seqs=0", "max_num_seqs"),
+        ("gpu_memory_utilization=1.01", "utilization"), ("gpu_memory_utilization=0.0", "utilization"),
+        ("mem_fraction_static=1.5", "mem_fraction"),
     ],
 )  # fmt: skip
 def test_a_figure_that_no_engine_runs_with_cannot_be_true(line: str, figure: str) -> None:
