@@ -126,10 +126,13 @@ def serve(orders: IO[bytes], answers: IO[bytes]) -> None:
             reading, writing = os.pipe()
             child = os.fork()
             if not child:
-                bound(longest_s)
-                with open(writing, "wb") as result:
-                    result.write(answer(order))
-                os._exit(0)
+                try:
+                    bound(longest_s)
+                    with open(writing, "wb") as result:
+                        result.write(answer(order))
+                    os._exit(0)
+                finally:
+                    os._exit(1)
             os.close(writing)
             with open(reading, "rb") as result:
                 content = result.read()

@@ -20,7 +20,7 @@ from kvmodel.inputs.case import Case
 from kvmodel.metrics import samples
 from kvmodel.simulation.simulate import Engine, simulate
 from kvmodel.simulation.workload import by_name
-from tests.helpers.works import crashing, failing, greedy, here, refusing, said, sleeping
+from tests.helpers.works import crashing, failing, greedy, here, leaving, refusing, said, sleeping
 from tests.test_words import KOREAN
 
 PADDING = '# HELP x y\nother{a="b"} 1\n' * 5_000
@@ -85,6 +85,8 @@ def test_another_takes_the_place_of_one_that_is_ended() -> None:
 def test_a_crash_is_told_as_one() -> None:
     with pytest.raises(RuntimeError, match="status -11"):
         aside.result_of(crashing, "x")
+    with pytest.raises(RuntimeError, match="status 1"):
+        aside.result_of(leaving, "x")
     assert aside.result_of(said, "x") == "more than 0", "the next one is not touched"
 
 
