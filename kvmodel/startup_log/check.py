@@ -71,8 +71,8 @@ def impossible(log: LogValues) -> list[Finding]:
     means = say("no engine runs with this")
     rows = [(name, gib(getattr(log, name)), say("more than 0")) for name in sizes]
     rows += [(name, "0", say("1 or more")) for name in counts]
-    shares = {name: getattr(log, name) for name in SHARES if getattr(log, name) is not None}
-    rows += [(name, f"{share:g}", say("more than 0 and up to 1")) for name, share in shares.items() if not 0 < share <= 1]
+    shares = [(name, getattr(log, name)) for name in SHARES if getattr(log, name) is not None]
+    rows += [(name, f"{share:g}", say("more than 0 and up to 1")) for name, share in shares if not 0 < share <= 1]
     return [Finding(name, printed, means, expected=expected, agrees=False) for name, printed, expected in rows]
 
 
