@@ -24,7 +24,7 @@ MEDIA_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 WIDTH_PX = 900
 PNG_SCALE = 2  # pixels a CSS pixel: sharp in a printed page or on a dense screen
-START_S, DRAW_S, KEEP_OPEN_S = 30.0, 20.0, 50.0
+START_S, DRAW_S, KEEP_OPEN_S = 30.0, 20.0, 30.0
 NICE_BROWSER = Path(__file__).with_name("nice-browser")
 INSTEAD = "the .html and .csv files need neither"
 
