@@ -32,6 +32,8 @@ LARGE_BYTES = 100 * KB  # of texts: they take a tenth of a second
 LONGEST_S = 20
 MOST_BYTES = 2 * GIB  # of a process' address space
 NICE = 10
+OWN_PROGRAM = "/proc/self/exe"  # of Linux: it can be run again where the folder that it lies in is closed
+INTERPRETER = OWN_PROGRAM if os.path.exists(OWN_PROGRAM) else sys.executable
 IDLE_S = 30.0  # then its memory is given back
 LENGTH = struct.Struct("<Q")
 ANSWERED, REFUSED, FAILED, SLOW, TOO_LARGE = "answered", "refused", "failed", "slow", "large"
@@ -62,8 +64,9 @@ class Elsewhere:
     def _sent(self, order: bytes, module: str) -> tuple[str, Any]:
         if self._parent is None:
             self._parent = subprocess.Popen(
-                [sys.executable, "-m", "explorer.aside"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
+                [sys.executable, "-m", "explorer.aside"], executable=INTERPRETER, cwd=ROOT,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
         orders, answers = self._parent.stdin, self._parent.stdout
         assert orders
         assert answers
