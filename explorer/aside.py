@@ -30,6 +30,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 LARGE_BYTES = 100 * KB  # of texts: they take a tenth of a second
 LONGEST_S = 20
+GRACE_S = 5
 MOST_BYTES = 2 * GIB  # of a process' address space
 NICE = 10
 OWN_PROGRAM = "/proc/self/exe"  # of Linux: it can be run again where the folder that it lies in is closed
@@ -72,6 +73,9 @@ class Elsewhere:
         assert answers
         send(orders, pickle.dumps((module, LONGEST_S)))
         send(orders, order)
+        if not select.select([answers], [], [], LONGEST_S + GRACE_S)[0]:  # the process that forks is stopped itself
+            self.close()
+            return SLOW, None
         result: tuple[str, Any] = pickle.loads(received(answers))  # from the app's own code, by the app's own code
         return result
 

@@ -30,6 +30,7 @@ BY_REASON = {  # counters that are kept apart as well, and the label that does i
 UNSET = {"none", "null", "", "nan"}
 HEAD_BYTES = 128
 SHARES = ("usage", "host_usage", "host_held", "hit_rate", "external_hit_rate")  # gauges from 0 to 1
+LARGEST_SETTING = {"gpu_memory_utilization": 1.0}
 MOST_SHARE = 1.02  # an engine may count a block twice; what is above is no share
 FOUND_OF = (("prefix_hits", "prefix_queries"), ("external_hits", "external_queries"))
 
@@ -86,7 +87,7 @@ class Engine:
     def setting(self, name: str) -> float | None:
         """A number among the configuration's labels."""
         value = number_of(self.config.get(name, "None"))
-        return value if value is not None and 0 < value <= LARGEST_VALUE else None
+        return value if value is not None and 0 < value <= LARGEST_SETTING.get(name, LARGEST_VALUE) else None
 
 
 def share_of_one(value: float, name: str, what: str) -> float:

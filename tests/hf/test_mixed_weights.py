@@ -40,6 +40,10 @@ def test_experts_in_4_bits_of_an_fp8_file():
     assert weight_bytes(flash) / GIB == pytest.approx(148, abs=5)
 
 
+OF_EXPERTS = {"targets": ["re:.*mlp.experts.*"], "weights": {"num_bits": 4, "group_size": 32}}
+ODD_GROUPS = ("x", 7, None, [], {}, {"targets": ["Linear"]}, {"weights": None}, {"weights": [8]}, {"weights": "8"})
+
+
 @pytest.mark.parametrize(
     ("quantization", "expected"),
     [
@@ -57,6 +61,17 @@ def test_experts_in_4_bits_of_an_fp8_file():
                 "model.layers.0.mlp.experts.0.up_proj": {"quant_algo": "NVFP4", "group_size": 16}}},
             0.5 + 1 / 16, id="ModelOpt, layer by layer",
         ),
+        *(pytest.param(
+            {"quant_method": "compressed-tensors", "config_groups": {"group_0": odd, "group_1": OF_EXPERTS}},
+            0.5 + 2 / 32, id=f"beside a group that is {odd}",
+        ) for odd in ODD_GROUPS),
+        pytest.param({"quant_method": "gptq", "config_groups": {"group_0": "x"}}, 0.5 + 2 / 128, id="no group is one"),
+        pytest.param({"quant_method": "gptq", "config_groups": [OF_EXPERTS]}, 0.5 + 2 / 128, id="a list of groups"),
+        *(pytest.param(
+            {"quant_method": "compressed-tensors", "config_groups": {
+                "group_0": {"weights": {"num_bits": 8}}, "group_1": OF_EXPERTS | {"targets": targets}}},
+            1, id=f"not of experts: {targets}",
+        ) for targets in ([], None, "re:.*experts.*", ["re:.*mlp.experts.*", "Linear"], [7], ["shared_experts"])),
         pytest.param({"quant_method": "fp8", "modules_to_not_convert": ["re:.*mlp.experts.*"]}, 2, id="left alone"),
         pytest.param({"quant_method": "fp8", "ignore": ["re:.*shared_experts.*"]}, 1, id="only the shared one is"),
     ],

@@ -75,3 +75,10 @@ def test_a_pool_of_running_lines(percent, refused):
             from_scrapes.diagnose(text)
     else:
         assert from_scrapes.diagnose(text)["state"]["usage"] == 1.0
+
+
+@pytest.mark.parametrize(("given", "told"), [("0.92", 0.92), ("1.0", 1.0), ("1.01", None), ("1e18", None), ("0", None)])
+def test_a_share_of_the_memory_among_the_settings(given, told):
+    text = re.sub(r'gpu_memory_utilization="[^"]*"', f'gpu_memory_utilization="{given}"', samples.read("pressure")[1])
+    assert f'gpu_memory_utilization="{given}"' in text
+    assert from_scrapes.diagnose(text)["state"]["gpu_memory_utilization"] == told

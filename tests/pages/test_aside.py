@@ -82,6 +82,19 @@ def test_another_takes_the_place_of_one_that_is_ended() -> None:
     assert aside.result_of(said, "x") == "more than 0"
 
 
+def test_one_that_is_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert aside.result_of(said, "x") == "more than 0"
+    parent = aside._elsewhere._parent
+    assert parent
+    os.kill(parent.pid, signal.SIGSTOP)
+    monkeypatch.setattr(aside, "LONGEST_S", 1)
+    monkeypatch.setattr(aside, "GRACE_S", 0)
+    with pytest.raises(CaseError, match="It took longer than 1 s"):
+        aside.result_of(said, "x")
+    monkeypatch.undo()
+    assert aside.result_of(said, "x") == "more than 0"
+
+
 def test_a_crash_is_told_as_one() -> None:
     with pytest.raises(RuntimeError, match="status -11"):
         aside.result_of(crashing, "x")

@@ -116,6 +116,8 @@ def test_four_bits_change_weights_and_nothing_else_of_a_model(model_id):
     narrow = catalog.model(case.model)
     assert weights.weight_bytes(narrow) == pytest.approx(weights.four_bit_bytes(model))
     assert narrow.kv_layers == model.kv_layers
+    assert weights.parameter_count(narrow) == weights.parameter_count(model)
+    assert weights.expert_parameters(narrow) == weights.expert_parameters(model)
     widths = ("weight_bytes_per_parameter", "expert_weight_bytes_per_parameter")
     old, new = (vars(resolve.model_shape(one)) for one in (model, narrow))
     assert {key for key in old if old[key] != new[key]} <= set(widths)
