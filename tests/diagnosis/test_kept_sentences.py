@@ -57,6 +57,10 @@ BASES: dict[str, Server] = {
     "few requests": {"usage": 0.73, "running": 8, "then": {"finished": 5020, "preemptions": 1020}},
     "two engines, one hot": {"usage": 0.97, "running": 61, "waiting": 43, "then": {"finished": 6013},
                              "other": {"usage": 0.23, "running": 5, "waiting": 0, "then": {"finished": 5613}}},
+    "many engines": PRESSED | {
+        "gpu": "h100-sxm5-80gb", "tp": 2, "gpu_hour": 3.1, "ranks": 12,
+        "other": {"usage": 0.93, "running": 40, "waiting": 9, "then": {"finished": 6113, "preemptions": 1203}},
+    },
     "sglang": {"engine": "sglang", "usage": 0.98, "running": 46, "waiting": 21, "preemptions": 17.0, "finished": 1000.0,
                "then": {"preemptions": 317.0, "finished": 2007.0, "tokens": 803_000.0, "prompt_tokens": 1_700_000.0}},
     "sglang, none retracted yet": {"engine": "sglang", "usage": 0.7, "running": 46, "waiting": 2, "preemptions": None,
@@ -75,6 +79,9 @@ ALWAYS: dict[str, Server] = {f"{name} {value}": {name: value} for name, values i
 }.items() for value in values} | {
     "2 beside 8": {"running": 8, "waiting": 2}, "1 beside 9": {"running": 9, "waiting": 1},
     "full, 2 preempted": {"usage": 0.97, "then": {"preemptions": 1002}},
+    "none waits at the end": {"waiting": 43, "then": {"waiting": 0}},
+    "one waits at the end": {"waiting": 43, "then": {"waiting": 1}},
+    "none waits at first": {"waiting": 0, "then": {"waiting": 43}},
     "1 beside 10": {"running": 10, "waiting": 1}, "3 beside 3": {"running": 3, "waiting": 3, "usage": 0.2},
 }  # fmt: skip
 SETTINGS: dict[str, Server] = {f"{name} {value}": {name: value} for name, values in {
@@ -83,10 +90,13 @@ SETTINGS: dict[str, Server] = {f"{name} {value}": {name: value} for name, values
     "settings": ({"gpu_memory_utilization": "0.95"}, {"gpu_memory_utilization": "None"}, {"cache_dtype": "fp8"},
                  {"num_gpu_blocks_override": 5000}, {"kv_offloading_size": 20}, {"enable_prefix_caching": "False"}),
 }.items() for value in values}  # fmt: skip
+PRICED: dict[str, Server] = {f"tp {tp}": {"tp": tp} for tp in (1, 4, 8)}
+NEARLY_EMPTY: dict[str, Server] = {f"usage {usage}": {"usage": usage} for usage in (0.004, 0.013)}
 SOME = {about: change for about, change in ALWAYS.items() if not {"max_num_seqs", "deferred", "awake"} & set(change)}
 CHANGES = dict.fromkeys(BASES, LATER | ALWAYS) | {
     **dict.fromkeys(("turned away", "asleep", "for others", "few requests", "sglang", "tensorrt-llm"), SOME),
-    "two engines, one hot": LATER, "sglang, none retracted yet": LATER,
+    "two engines, one hot": LATER, "many engines": PRICED,
+    "a queue for seats": LATER | ALWAYS | NEARLY_EMPTY, "sglang, none retracted yet": LATER,
     "pressure, simulated": {}, "pressure": LATER | ALWAYS | SETTINGS, "livelock": LATER | ALWAYS | SETTINGS,
 }  # fmt: skip
 FACTS = ("gpu", "tp", "max_num_seqs")
@@ -116,11 +126,10 @@ def changed(base: Server, change: Server) -> Server:
 def pages(base: Server) -> tuple[str, str]:
     first, second = page(base), page(base | base.get("then", {}))
     if "other" in base:
-        second_rank = base | base["other"]
-        more = (
-            page(one).replace('engine="0"', 'engine="1"') for one in (second_rank, second_rank | second_rank["then"])
-        )
-        first, second = (text + other for text, other in zip((first, second), more, strict=True))
+        others = base | base["other"]
+        for rank in range(1, base.get("ranks", 2)):
+            more = (page(one).replace('engine="0"', f'engine="{rank}"') for one in (others, others | others["then"]))
+            first, second = (text + other for text, other in zip((first, second), more, strict=True))
     return first, second + "# later\n"
 
 

@@ -84,9 +84,10 @@ def test_a_step_is_a_whole_number(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "width"),
-    [(1.0, 200), (0.5, 100), (2, 400), (1.3, 260), (True, 200), (False, 200), (0, None), (-1, None), (100, None),
-     ("2", 200), (None, 200)],
+    ("factor", "width"), [
+        (1.0, 200), (0.5, 100), (2, 400), (1.3, 260), (True, 200), (False, 200), (0, None), (-1, None), (100, None),
+        ("2", 200), (None, 200),
+    ],
 )  # fmt: skip
 def test_a_width_is_two_thirds_times_a_factor_that_is_a_number(factor: object, width: int | None) -> None:
     section = {"block_auto_adjust_ff_dim": True, "block_ff_dim": 300, "block_ffn_dim_multiplier": factor}
